@@ -1,0 +1,29 @@
+//! The runtime behind `outbox`. Use the facade crate `outbox`, which re-exports what is public here beside the macros.
+
+pub mod error;
+pub mod event;
+pub mod handler;
+pub mod outbox;
+mod registry;
+mod store;
+pub mod telemetry;
+
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+
+pub use crate::error::{
+    BoxError, Class, Classify, EnqueueError, Error, HandlerError, Problem, Result, StartError, StartProblem,
+};
+pub use crate::event::{
+    Draft, Enqueue, Envelope, Event, EventDescriptor, EventId, HeaderMap, Metadata, Unroutable, trace,
+};
+pub use crate::handler::{
+    Cancelled, DatabaseKind, Delivery, Emit, FromDelivery, HandlerDescriptor, IdempotencyKey, IntoEvents, IntoOutcome,
+    Message, Outcome, Requirements, State,
+};
+pub use crate::outbox::{enqueue_all, enqueue_on_connection};
+pub use crate::store::Store;
+
+/// The exchange of events that name none.
+pub const DEFAULT_EXCHANGE: &str = "outbox.events";

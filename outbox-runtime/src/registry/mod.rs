@@ -1,0 +1,3 @@
+//! The set of events, handlers and consumers that a runtime works with.
+
+pub(crate) mod link;

@@ -1,0 +1,3 @@
+//! What an operator sees.
+
+pub mod names;
