@@ -1,10 +1,18 @@
 //! The runtime behind `outbox`. Use the facade crate `outbox`, which re-exports what is public here beside the macros.
 
+mod backoff;
+pub mod broker;
+#[cfg(feature = "rabbitmq")]
+mod consumer;
 pub mod error;
 pub mod event;
 pub mod handler;
+mod inbox;
 pub mod outbox;
 mod registry;
+#[cfg(feature = "rabbitmq")]
+mod relay;
+pub mod runtime;
 mod store;
 pub mod telemetry;
 

@@ -1,0 +1,4 @@
+//! Putting it together: one call starts relays and consumers.
+
+pub(crate) mod health;
+pub(crate) mod supervise;
