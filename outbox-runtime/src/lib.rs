@@ -8,6 +8,7 @@ pub mod error;
 pub mod event;
 pub mod handler;
 mod inbox;
+pub mod migrations;
 pub mod outbox;
 mod registry;
 #[cfg(feature = "rabbitmq")]
@@ -20,6 +21,7 @@ pub mod telemetry;
 #[path = "private.rs"]
 pub mod __private;
 
+pub use crate::broker::{Broker, Declare};
 pub use crate::error::{
     BoxError, Class, Classify, EnqueueError, Error, HandlerError, Problem, Result, StartError, StartProblem,
 };
@@ -31,6 +33,9 @@ pub use crate::handler::{
     Message, Outcome, Requirements, State,
 };
 pub use crate::outbox::{enqueue_all, enqueue_on_connection};
+pub use crate::runtime::{
+    ComponentHealth, ConsumerOptions, Database, Health, Migrations, Role, Runtime, RuntimeBuilder, migrate,
+};
 pub use crate::store::Store;
 
 /// The exchange of events that name none.

@@ -74,6 +74,11 @@ impl Link {
         self.state.subscribe()
     }
 
+    /// `publisher` or `consumer`.
+    pub(crate) fn role(&self) -> &'static str {
+        self.plan.role
+    }
+
     /// Entities that could not be declared on the current connection.
     pub(crate) fn problems(&self) -> Vec<EntityProblem> {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -4,6 +4,8 @@ mod condition;
 mod migrate;
 mod transaction;
 
+pub(crate) use self::migrate::MIGRATIONS;
+
 use std::time::Duration;
 
 use sqlx::{PgConnection, Postgres, Transaction};
