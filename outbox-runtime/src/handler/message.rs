@@ -53,6 +53,15 @@ impl<E: Event> FromDelivery for Message<E> {
 pub trait EventArgument: FromDelivery {
     /// The event type.
     type Event: Event;
+
+    /// For generated code: [`FromDelivery::from_delivery`] by this trait's name, so that a wrong first argument is one error.
+    ///
+    /// # Errors
+    /// As [`FromDelivery::from_delivery`].
+    #[doc(hidden)]
+    fn take(delivery: &Delivery<'_>) -> Result<Self, HandlerError> {
+        Self::from_delivery(delivery)
+    }
 }
 
 impl<E: Event> EventArgument for E {
