@@ -10,6 +10,7 @@ mod rules {
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::{Ident, Path};
 
 use crate::common::args;
@@ -31,7 +32,7 @@ pub(crate) fn handlers(input: TokenStream) -> TokenStream {
 
 /// The static that `#[handler]` puts beside the function.
 pub(crate) fn static_of(function: &Ident) -> Ident {
-    format_ident!("__outbox_handler_{function}", span = function.span())
+    format_ident!("__outbox_handler_{}", function.unraw(), span = function.span())
 }
 
 fn descriptor(piece: Vec<TokenTree>) -> syn::Result<Path> {

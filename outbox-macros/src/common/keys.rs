@@ -1,6 +1,7 @@
 //! Settings by key: what is known, what was given, and each value read as what it must be.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::RangeInclusive;
 
 use proc_macro2::{Ident, TokenStream};
@@ -40,10 +41,13 @@ impl<'a> Keys<'a> {
                 let names = || known.iter().map(|key| key.name);
                 let (hint, list) = (suggest::hint(&name, names()), suggest::list(names()));
                 errors.push(rules::setting_unknown(&arg.key, &owner, &name, &hint, &list));
-            } else if given.contains_key(&name) {
-                errors.push(rules::setting_twice(&arg.key, &name));
-            } else {
-                given.insert(name, (arg.key, arg.value));
+                continue;
+            }
+            match given.entry(name) {
+                Entry::Occupied(first) => errors.push(rules::setting_twice(&arg.key, first.key())),
+                Entry::Vacant(place) => {
+                    place.insert((arg.key, arg.value));
+                }
             }
         }
         Self { known, given, errors }

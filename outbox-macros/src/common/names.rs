@@ -10,7 +10,8 @@ use crate::name::{self, NameProblem};
 
 type Grammar = fn(&str) -> Result<(), NameProblem>;
 
-const WORDS: &str = "it is made of words of ASCII letters, digits, `-` and `_`, joined by dots, such as `order.created`";
+const WORDS: &str =
+    "it is made of words of ASCII letters, digits, `-` and `_`, joined by dots, such as `order.created`";
 const ENTITY: &str = "it has no control characters";
 
 pub(crate) fn event(name: Option<&Sp<Text>>, errors: &mut Errors) {

@@ -48,7 +48,9 @@ mod tests {
 
     #[test]
     fn edits_are_counted() {
-        for (a, b, edits) in [("", "", 0), ("queue", "queue", 0), ("qeueu", "queue", 2), ("nmae", "name", 1), ("", "abc", 3)] {
+        for (a, b, edits) in
+            [("", "", 0), ("queue", "queue", 0), ("qeueu", "queue", 2), ("nmae", "name", 1), ("", "abc", 3)]
+        {
             assert_eq!(distance(a, b), edits, "{a} {b}");
         }
     }

@@ -7,8 +7,7 @@ use crate::common::keys::{Key, Keys};
 use crate::consumer::model::Consumer;
 use crate::settings;
 
-const NAME: Key =
-    Key { name: "name", expects: "a string or the path of a constant", example: r#"name = "inventory""# };
+const NAME: Key = Key { name: "name", expects: "a string or the path of a constant", example: r#"name = "inventory""# };
 const CRATE: Key = Key { name: "crate", expects: "a path", example: "crate = ::outbox" };
 
 pub(super) fn parse(tokens: TokenStream, errors: &mut Errors) -> Consumer {

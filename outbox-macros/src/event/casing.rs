@@ -87,7 +87,9 @@ mod tests {
 
     #[test]
     fn odd_names_do_not_panic() {
-        for (field, want) in [("", ""), ("_", ""), ("__a__b", "aB"), ("a", "a"), ("x1_y2", "x1Y2"), ("größe_ä", "größeä")] {
+        for (field, want) in
+            [("", ""), ("_", ""), ("__a__b", "aB"), ("a", "a"), ("x1_y2", "x1Y2"), ("größe_ä", "größeä")]
+        {
             assert_eq!(Casing::Camel.field(field), want, "{field}");
         }
     }

@@ -13,8 +13,8 @@ pub(super) struct Serde {
     /// The name when written; the name when read.
     pub(super) rename: (Option<Sp<String>>, Option<String>),
     pub(super) aliases: Vec<String>,
-    pub(super) rename_all: (Option<Casing>, Option<Casing>),
-    pub(super) rename_all_fields: (Option<Casing>, Option<Casing>),
+    pub(super) rename_all: Both<Casing>,
+    pub(super) rename_all_fields: Both<Casing>,
     pub(super) tag: Option<Sp<String>>,
     pub(super) content: Option<Sp<String>>,
     pub(super) untagged: Option<Sp<()>>,
@@ -72,6 +72,9 @@ impl Serde {
     }
 }
 
+/// What stands for writing, what stands for reading.
+type Both<T> = (Option<T>, Option<T>);
+
 fn text(meta: &ParseNestedMeta<'_>) -> syn::Result<LitStr> {
     meta.value()?.parse()
 }
@@ -81,7 +84,7 @@ fn spanned(literal: &LitStr) -> Sp<String> {
 }
 
 /// `= "x"`, or `(serialize = "x", deserialize = "y")` with either alone.
-fn both(meta: &ParseNestedMeta<'_>) -> syn::Result<(Option<Sp<String>>, Option<Sp<String>>)> {
+fn both(meta: &ParseNestedMeta<'_>) -> syn::Result<Both<Sp<String>>> {
     if meta.input.peek(Token![=]) {
         let literal = spanned(&text(meta)?);
         return Ok((Some(literal.clone()), Some(literal)));
@@ -99,7 +102,7 @@ fn both(meta: &ParseNestedMeta<'_>) -> syn::Result<(Option<Sp<String>>, Option<S
     Ok((write, read))
 }
 
-fn casings(meta: &ParseNestedMeta<'_>) -> syn::Result<(Option<Casing>, Option<Casing>)> {
+fn casings(meta: &ParseNestedMeta<'_>) -> syn::Result<Both<Casing>> {
     let casing = |name: Option<Sp<String>>| name.and_then(|name| Casing::from_name(&name));
     let (write, read) = both(meta)?;
     Ok((casing(write), casing(read)))

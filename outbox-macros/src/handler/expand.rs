@@ -36,12 +36,12 @@ pub(super) fn expand(handler: &Handler<'_>) -> TokenStream {
         #vis static #descriptor: #krate::__private::HandlerDescriptor = {
             #check_consumer
             #check_queue
-            fn __outbox_requires(requirements: &mut #krate::__private::Requirements) {
-                let _ = &requirements;
+            fn __outbox_requires(__outbox: &mut #krate::__private::Requirements) {
+                let _ = &__outbox;
                 #(#requirements)*
             }
             fn __outbox_call<'a>(
-                call: &'a mut #krate::__private::Call<'_, '_>,
+                __outbox: &'a mut #krate::__private::Call<'_, '_>,
             ) -> #krate::__private::BoxFuture<'a, #krate::__private::HandlerResult> {
                 #body
             }
@@ -82,9 +82,10 @@ fn database(handler: &Handler<'_>, argument: &Argument<'_>) -> TokenStream {
 fn requirement(handler: &Handler<'_>, argument: &Argument<'_>) -> TokenStream {
     let krate = &handler.krate;
     let ty = replaced(argument.ty, &handler.function.sig.generics, "_");
-    quote_spanned!(generated(argument.whole)=> <#ty as #krate::__private::FromDelivery>::requires(requirements);)
+    quote_spanned!(generated(argument.whole)=> <#ty as #krate::__private::FromDelivery>::requires(__outbox);)
 }
 
+/// No name of its own may be one that a handler could have: a handler called `call` is called, not a local variable.
 fn body(handler: &Handler<'_>) -> TokenStream {
     let krate = &handler.krate;
     let signature = &handler.function.sig;
@@ -95,22 +96,21 @@ fn body(handler: &Handler<'_>) -> TokenStream {
         Some(ty) => (replaced(ty, &signature.generics, "_"), generated(ty)),
         None => (TokenStream::new(), Span::call_site()),
     };
-    let result = quote_spanned!(at_output=> <#output as #krate::__private::HandlerReturn>::into_result(result));
-    let outcome = quote_spanned!(at_output=> #krate::__private::IntoOutcome::into_outcome(value));
-    let error = quote_spanned!(at_output=> #krate::__private::ErrorProbe(error).into_handler_error());
+    let result = quote_spanned!(at_output=> <#output as #krate::__private::HandlerReturn>::into_result(__outbox));
+    let outcome = quote_spanned!(at_output=> #krate::__private::IntoOutcome::into_outcome(__outbox));
+    let error = quote_spanned!(at_output=> #krate::__private::ErrorProbe(__outbox).into_handler_error());
     // A future that is not `Send` is told at the function's name.
     quote_spanned! {generated(function)=>
         ::std::boxed::Box::pin(async move {
-            let result = {
-                let mut parts = call.parts();
-                let parts = &mut parts;
+            let __outbox = {
+                let mut __outbox = __outbox.parts();
                 #(let #names = #values;)*
                 #function(#(#names),*)
             };
-            let result = result.await;
+            let __outbox = __outbox.await;
             match #result {
-                ::core::result::Result::Ok(value) => #outcome,
-                ::core::result::Result::Err(error) => {
+                ::core::result::Result::Ok(__outbox) => #outcome,
+                ::core::result::Result::Err(__outbox) => {
                     use #krate::__private::ClassifyFallback as _;
                     ::core::result::Result::Err(#error)
                 }
@@ -124,8 +124,8 @@ fn value(handler: &Handler<'_>, index: usize, argument: &Argument<'_>) -> TokenS
     let span = generated(argument.whole);
     let ty = replaced(argument.ty, &handler.function.sig.generics, "_");
     match argument.passing {
-        Passing::Mutable => quote_spanned!(span=> <#ty as #krate::__private::CallArgument<'_>>::take(parts)?),
-        _ if index == 0 => quote_spanned!(span=> <#ty as #krate::__private::EventArgument>::take(parts.delivery)?),
-        _ => quote_spanned!(span=> <#ty as #krate::__private::FromDelivery>::from_delivery(parts.delivery)?),
+        Passing::Mutable => quote_spanned!(span=> <#ty as #krate::__private::CallArgument<'_>>::take(&mut __outbox)?),
+        _ if index == 0 => quote_spanned!(span=> <#ty as #krate::__private::EventArgument>::take(__outbox.delivery)?),
+        _ => quote_spanned!(span=> <#ty as #krate::__private::FromDelivery>::from_delivery(__outbox.delivery)?),
     }
 }

@@ -1,6 +1,6 @@
 //! A handler as it was written.
 
-use syn::{ItemFn, Pat, Path, Type};
+use syn::{ItemFn, Path, Type};
 
 use crate::common::spanned::Sp;
 use crate::common::text::Text;
@@ -21,7 +21,6 @@ pub(super) struct Handler<'a> {
 
 /// An argument, `self` not counted.
 pub(super) struct Argument<'a> {
-    pub(super) pattern: &'a Pat,
     /// As it was written.
     pub(super) whole: &'a Type,
     /// Without `&` or `&mut`.

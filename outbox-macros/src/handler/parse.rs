@@ -36,7 +36,7 @@ fn argument(input: &FnArg) -> Option<Argument<'_>> {
         Type::Reference(reference) => (Passing::Shared, &*reference.elem),
         other => (Passing::Value, other),
     };
-    Some(Argument { pattern: &typed.pat, whole: &typed.ty, ty: bare(ty), passing })
+    Some(Argument { whole: &typed.ty, ty: bare(ty), passing })
 }
 
 /// A type that a `macro_rules!` passes on stands in a group; parentheses mean nothing.

@@ -77,7 +77,9 @@ fn event(handler: &Handler<'_>, errors: &mut Errors) {
 fn taken_twice(arguments: &[Argument<'_>], errors: &mut Errors) {
     let named = |names: &'static [&str]| {
         let mutable = arguments.iter().skip(1).filter(|argument| argument.passing == Passing::Mutable);
-        mutable.filter(move |argument| last_segment(argument.ty).is_some_and(|last| names.contains(&last.as_str()))).skip(1)
+        mutable
+            .filter(move |argument| last_segment(argument.ty).is_some_and(|last| names.contains(&last.as_str())))
+            .skip(1)
     };
     for argument in named(&["PgConnection", "PgTransaction", "Transaction"]) {
         errors.push(rules::database_twice(argument.whole));
@@ -106,7 +108,9 @@ fn mentions(ty: &Type, word: &str) -> bool {
 /// A type as one would write it.
 fn source(ty: &Type) -> String {
     let mut text = ty.to_token_stream().to_string();
-    for (spaced, tight) in [(" :: ", "::"), (":: ", "::"), (" <", "<"), ("< ", "<"), (" >", ">"), (" ,", ","), ("& ", "&")] {
+    for (spaced, tight) in
+        [(" :: ", "::"), (":: ", "::"), (" <", "<"), ("< ", "<"), (" >", ">"), (" ,", ","), ("& ", "&")]
+    {
         text = text.replace(spaced, tight);
     }
     text

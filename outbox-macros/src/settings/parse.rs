@@ -13,19 +13,11 @@ use crate::settings::rules;
 
 /// The keys, for the macros that have them.
 pub(crate) const KEYS: &[Key] = &[
-    Key {
-        name: "queue",
-        expects: "a string or the path of a constant",
-        example: r#"queue = "inventory.orders""#,
-    },
+    Key { name: "queue", expects: "a string or the path of a constant", example: r#"queue = "inventory.orders""# },
     Key { name: "concurrency", expects: "a whole number", example: "concurrency = 8" },
     Key { name: "prefetch", expects: "a whole number", example: "prefetch = 32" },
     Key { name: "timeout", expects: "a duration as a string", example: r#"timeout = "30s""# },
-    Key {
-        name: "retry",
-        expects: "a list",
-        example: r#"retry(immediate = 2, delays = "1s..10m", max_attempts = 8)"#,
-    },
+    Key { name: "retry", expects: "a list", example: r#"retry(immediate = 2, delays = "1s..10m", max_attempts = 8)"# },
 ];
 
 const RETRY: &[Key] = &[

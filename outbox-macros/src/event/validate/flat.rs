@@ -23,7 +23,7 @@ pub(super) fn validate(event: &Event<'_>, errors: &mut Errors) {
     }
     // `#[serde(tag = "..")]` is a field, too, of a struct and of an enum; `content` is one beside it.
     for extra in [&event.serde.tag, &event.serde.content].into_iter().flatten() {
-        collision(&**extra, &format!("\"{}\"", **extra), extra.source(), errors);
+        collision(extra, &format!("\"{}\"", **extra), extra.source(), errors);
     }
     match &event.shape {
         Shape::Struct(Form::Named, fields) => collisions(fields, event.serde.rename_all.0, errors),

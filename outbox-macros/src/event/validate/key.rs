@@ -24,7 +24,8 @@ pub(super) fn validate(event: &Event<'_>, errors: &mut Errors) {
 }
 
 fn check(key: &Ident, owner: &str, fields: &[Field<'_>], errors: &mut Errors) {
-    let names: Vec<String> = fields.iter().filter_map(|field| field.ident).map(|name| name.unraw().to_string()).collect();
+    let names: Vec<String> =
+        fields.iter().filter_map(|field| field.ident).map(|name| name.unraw().to_string()).collect();
     let name = key.unraw().to_string();
     if names.contains(&name) {
         return;
