@@ -10,7 +10,7 @@ mod rules {
 }
 
 use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::quote;
+use quote::quote_spanned;
 use syn::Ident;
 
 use crate::common::args;
@@ -24,7 +24,9 @@ pub(crate) fn link(input: TokenStream) -> TokenStream {
         errors.push(rules::crate_missing(&at(Span::call_site())));
     }
     let crates: Vec<Ident> = pieces.into_iter().filter_map(|piece| errors.keep(name(piece))).collect();
-    errors.into_tokens().unwrap_or_else(|| quote!(#(use ::#crates as _;)*))
+    errors
+        .into_tokens()
+        .unwrap_or_else(|| crates.iter().map(|name| quote_spanned!(name.span()=> use ::#name as _;)).collect())
 }
 
 fn name(piece: Vec<TokenTree>) -> syn::Result<Ident> {

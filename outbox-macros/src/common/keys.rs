@@ -11,9 +11,10 @@ use syn::{LitInt, LitStr, Path};
 
 use crate::common::args::{self, Value};
 use crate::common::errors::Errors;
+use crate::common::krate::Krate;
 use crate::common::spanned::Sp;
 use crate::common::text::Text;
-use crate::common::{krate, rules, suggest};
+use crate::common::{rules, suggest};
 
 /// A setting that a macro knows.
 pub(crate) struct Key {
@@ -28,6 +29,8 @@ pub(crate) struct Key {
 pub(crate) struct Keys<'a> {
     known: Vec<&'a Key>,
     given: HashMap<String, (Ident, Value)>,
+    /// What misspelled keys were meant to be.
+    meant: Vec<&'static str>,
     errors: &'a mut Errors,
 }
 
@@ -35,11 +38,13 @@ impl<'a> Keys<'a> {
     /// Reads the settings of `owner`.
     pub(crate) fn parse(owner: &str, known: Vec<&'a Key>, tokens: TokenStream, errors: &'a mut Errors) -> Self {
         let mut given = HashMap::new();
+        let mut meant = Vec::new();
         for arg in args::parse(tokens, errors) {
             let name = arg.key.to_string();
             if !known.iter().any(|key| key.name == name) {
                 let names = || known.iter().map(|key| key.name);
                 let (hint, list) = (suggest::hint(&name, names()), suggest::list(names()));
+                meant.extend(suggest::nearest(&name, names()));
                 errors.push(rules::setting_unknown(&arg.key, &owner, &name, &hint, &list));
                 continue;
             }
@@ -50,16 +55,16 @@ impl<'a> Keys<'a> {
                 }
             }
         }
-        Self { known, given, errors }
+        Self { known, given, meant, errors }
     }
 
     pub(crate) fn errors(&mut self) -> &mut Errors {
         self.errors
     }
 
-    /// Whether it was given, right or wrong.
+    /// Whether it was given, right, wrong or misspelled.
     pub(crate) fn given(&self, name: &str) -> bool {
-        self.given.contains_key(name)
+        self.given.contains_key(name) || self.meant.contains(&name)
     }
 
     /// A string literal or the path of a constant.
@@ -116,13 +121,12 @@ impl<'a> Keys<'a> {
     }
 
     /// The path that stands for `::outbox`.
-    pub(crate) fn krate(&mut self) -> Path {
-        let Some(path) = self.read("crate", |tokens| syn::parse2::<Path>(tokens).ok()) else { return krate::default() };
-        if krate::is_absolute(&path) {
-            return (*path).clone();
-        }
-        self.errors.push(rules::crate_relative(path.source()));
-        krate::default()
+    pub(crate) fn krate(&mut self) -> Krate {
+        let Some(path) = self.read("crate", |tokens| syn::parse2::<Path>(tokens).ok()) else { return Krate::default() };
+        Krate::new((*path).clone()).unwrap_or_else(|| {
+            self.errors.push(rules::crate_relative(path.source()));
+            Krate::default()
+        })
     }
 
     fn read<T>(&mut self, name: &str, read: impl FnOnce(TokenStream) -> Option<T>) -> Option<Sp<T>> {

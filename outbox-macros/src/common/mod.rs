@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 pub(crate) mod errors;
+pub(crate) mod item;
 pub(crate) mod keys;
 pub(crate) mod krate;
 pub(crate) mod names;

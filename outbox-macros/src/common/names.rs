@@ -12,7 +12,7 @@ type Grammar = fn(&str) -> Result<(), NameProblem>;
 
 const WORDS: &str =
     "it is made of words of ASCII letters, digits, `-` and `_`, joined by dots, such as `order.created`";
-const ENTITY: &str = "it has no control characters";
+const ENTITY: &str = "it may have any but control characters";
 
 pub(crate) fn event(name: Option<&Sp<Text>>, errors: &mut Errors) {
     check(name, "the event's name", name::event_name, WORDS, errors);

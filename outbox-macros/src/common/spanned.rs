@@ -35,8 +35,17 @@ pub(crate) fn at(span: Span) -> TokenStream {
     quote_spanned!(span=> _)
 }
 
-/// Where `tokens` stand, but resolved as generated code: lints see an expansion, errors point at the user's tokens.
+/// Where `tokens` begin: code with this span is the user's to the compiler, which then tells an error there and says nothing of macros.
+pub(crate) fn place(tokens: &dyn ToTokens) -> Span {
+    tokens.to_token_stream().into_iter().next().map_or_else(Span::call_site, |token| token.span())
+}
+
+/// The same place for code that has `self` or a local variable in it, which must be generated code's own.
 pub(crate) fn generated(tokens: &dyn ToTokens) -> Span {
-    let first = tokens.to_token_stream().into_iter().next();
-    first.map_or_else(Span::call_site, |token| Span::call_site().located_at(token.span()))
+    Span::call_site().located_at(place(tokens))
+}
+
+/// The whole attribute or macro call, seen as the user's code is (see [`place`]).
+pub(crate) fn call_site(user: &dyn ToTokens) -> TokenStream {
+    at(place(user).located_at(Span::call_site()))
 }

@@ -13,7 +13,7 @@ pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// The known word with the fewest edits, if a third of its letters at most differ.
-fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     known
         .into_iter()

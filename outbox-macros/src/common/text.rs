@@ -4,7 +4,8 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote_spanned};
 use syn::{Ident, LitStr, Path};
 
-use crate::common::spanned::{Sp, generated};
+use crate::common::krate::Krate;
+use crate::common::spanned::{Sp, place};
 
 /// A name.
 #[derive(Clone)]
@@ -36,10 +37,11 @@ impl ToTokens for Sp<Text> {
 }
 
 /// A compile-time check of a name that the macro cannot read; nothing for a literal, which was checked.
-pub(crate) fn check(text: Option<&Sp<Text>>, krate: &Path, function: &str) -> Option<TokenStream> {
+pub(crate) fn check(text: Option<&Sp<Text>>, krate: &Krate, function: &str) -> Option<TokenStream> {
     let text = text?;
     let Text::Path(path) = &**text else { return None };
-    let span = generated(path);
+    let span = place(path);
+    let krate = krate.at(span);
     let function = Ident::new(function, span);
     Some(quote_spanned!(span=> const _: () = #krate::__private::#function(#path);))
 }

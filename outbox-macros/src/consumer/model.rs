@@ -1,14 +1,13 @@
 //! A consumer as it was written.
 
-use syn::Path;
-
+use crate::common::krate::Krate;
 use crate::common::spanned::Sp;
 use crate::common::text::Text;
 use crate::settings::model::Settings;
 
 /// A `consumer!` item.
 pub(super) struct Consumer {
-    pub(super) krate: Path,
+    pub(super) krate: Krate,
     /// `None` is an error by now.
     pub(super) name: Option<Sp<Text>>,
     pub(super) name_given: bool,

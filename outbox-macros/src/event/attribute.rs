@@ -3,35 +3,28 @@
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 
-use crate::common::krate;
-use crate::common::spanned::at;
+use crate::common::item;
+use crate::common::krate::Krate;
+use crate::common::spanned::call_site;
 use crate::event::{HELPER, rules};
 
 pub(crate) fn attribute(settings: TokenStream, item: TokenStream) -> TokenStream {
-    let error = match kind(&item) {
-        Some(_) if is_event(&item) => Some(rules::event_twice(&at(Span::call_site()))),
-        Some(kind) if kind == "struct" || kind == "enum" || kind == "union" => None,
-        other => Some(rules::item_kind(&other.map_or_else(|| at(Span::call_site()), |kind| quote!(#kind)))),
+    let error = match item::keyword(&item) {
+        Some(_) if is_event(&item) => Some(rules::event_twice(&call_site(&item))),
+        Some(keyword) if keyword == "struct" || keyword == "enum" || keyword == "union" => None,
+        _ => Some(rules::item_kind(&item::place(&item))),
     };
     if let Some(error) = error {
         let error = error.to_compile_error();
         return quote!(#error #item);
     }
-    let krate = krate::peek(settings.clone());
+    let krate = Krate::peek(settings.clone());
     let helper = Ident::new(HELPER, Span::call_site());
     quote! {
         #[derive(#krate::__private::Event)]
         #[#helper(#settings)]
         #item
     }
-}
-
-/// The keyword that says what the item is. Attributes and `pub(..)` come as groups.
-fn kind(item: &TokenStream) -> Option<Ident> {
-    item.clone().into_iter().find_map(|token| match token {
-        TokenTree::Ident(ident) if ident != "pub" => Some(ident),
-        _ => None,
-    })
 }
 
 /// Whether an `#[event]` has been here before.

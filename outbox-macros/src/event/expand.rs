@@ -24,9 +24,11 @@ pub(super) fn expand(event: &Event<'_>) -> TokenStream {
         const _: () = {
             #(#checks)*
 
+            const __OUTBOX_EVENT: &#krate::__private::EventDescriptor = &#descriptor;
+
             #[automatically_derived]
             impl #krate::__private::Event for #ident #where_clause {
-                const DESCRIPTOR: &'static #krate::__private::EventDescriptor = &#descriptor;
+                const DESCRIPTOR: &'static #krate::__private::EventDescriptor = __OUTBOX_EVENT;
 
                 fn key(&self) -> ::core::option::Option<::std::borrow::Cow<'_, ::core::primitive::str>> {
                     #key
@@ -35,7 +37,7 @@ pub(super) fn expand(event: &Event<'_>) -> TokenStream {
 
             #methods
 
-            #krate::__private::register! { Event, <#ident as #krate::__private::Event>::DESCRIPTOR }
+            #krate::__private::register! { Event, __OUTBOX_EVENT }
         };
     }
 }

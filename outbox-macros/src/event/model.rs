@@ -1,7 +1,8 @@
 //! An event as it was written.
 
-use syn::{Generics, Ident, Path};
+use syn::{Generics, Ident};
 
+use crate::common::krate::Krate;
 use crate::common::spanned::Sp;
 use crate::common::text::Text;
 use crate::event::serde::Serde;
@@ -10,7 +11,7 @@ use crate::event::serde::Serde;
 pub(super) struct Event<'a> {
     pub(super) ident: &'a Ident,
     pub(super) generics: &'a Generics,
-    pub(super) krate: Path,
+    pub(super) krate: Krate,
     /// `None` is an error by now.
     pub(super) name: Option<Sp<Text>>,
     pub(super) name_given: bool,

@@ -3,19 +3,18 @@
 mod flat;
 mod key;
 
-use proc_macro2::Span;
 use syn::ext::IdentExt;
 
 use crate::common::errors::Errors;
 use crate::common::names;
-use crate::common::spanned::at;
+use crate::common::spanned::call_site;
 use crate::event::model::{Event, Shape};
 use crate::event::rules;
 
 pub(super) fn validate(event: &Event<'_>, errors: &mut Errors) {
     let name = event.ident.unraw();
     if !event.name_given {
-        errors.push(rules::name_missing(&at(Span::call_site())));
+        errors.push(rules::name_missing(&call_site(event.ident)));
     }
     names::event(event.name.as_ref(), errors);
     names::exchange(event.exchange.as_ref(), errors);

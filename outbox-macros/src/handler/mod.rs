@@ -7,16 +7,16 @@ mod parse;
 mod rules;
 mod validate;
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::TokenStream;
 use quote::quote;
 use syn::ItemFn;
 
 use crate::common::errors::Errors;
-use crate::common::spanned::at;
+use crate::common::item;
 
 pub(crate) fn handler(settings: TokenStream, item: TokenStream) -> TokenStream {
     let Ok(function) = syn::parse2::<ItemFn>(item.clone()) else {
-        let error = rules::item_kind(&at(Span::call_site())).to_compile_error();
+        let error = rules::item_kind(&item::place(&item)).to_compile_error();
         return quote!(#error #item);
     };
     let mut errors = Errors::default();

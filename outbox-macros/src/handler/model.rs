@@ -1,7 +1,8 @@
 //! A handler as it was written.
 
-use syn::{ItemFn, Path, Type};
+use syn::{ItemFn, Type};
 
+use crate::common::krate::Krate;
 use crate::common::spanned::Sp;
 use crate::common::text::Text;
 use crate::settings::model::Settings;
@@ -9,7 +10,7 @@ use crate::settings::model::Settings;
 /// A function with `#[handler]`.
 pub(super) struct Handler<'a> {
     pub(super) function: &'a ItemFn,
-    pub(super) krate: Path,
+    pub(super) krate: Krate,
     /// `None` is an error by now.
     pub(super) consumer: Option<Sp<Text>>,
     pub(super) consumer_given: bool,

@@ -11,6 +11,7 @@ rules! {
     unsafe_fn() = "a handler cannot be `unsafe`: the runtime calls it and can promise nothing";
     extern_fn() = "a handler cannot be `extern`: the runtime calls it as a Rust function";
     event_missing() = "a handler's first argument is its event: `async fn handle(order: OrderCreated)`";
+    event_first() = "a handler's first argument is its event, by value; what it takes by `&mut` comes after";
     event_by_reference(ty) = "a handler takes its event by value: write `{ty}`";
     shared_reference(ty) = "a handler takes nothing by `&`: write `{ty}` to take it by value; the connection, the transaction and `Emit` go by `&mut`";
     database_twice() = "a handler takes the connection or the transaction once: both are the same one";

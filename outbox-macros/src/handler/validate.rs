@@ -1,20 +1,20 @@
 //! The checks of `#[handler]` that need no types; the bounds are the compiler's, see `expand.rs`.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{GenericParam, Safety, Type};
 
 use crate::common::errors::Errors;
 use crate::common::names;
-use crate::common::spanned::at;
+use crate::common::spanned::call_site;
 use crate::handler::model::{Argument, Handler, Passing};
 use crate::handler::rules;
 use crate::settings;
 
 pub(super) fn validate(handler: &Handler<'_>, errors: &mut Errors) {
     if !handler.consumer_given {
-        errors.push(rules::consumer_missing(&at(Span::call_site())));
+        errors.push(rules::consumer_missing(&call_site(&handler.function.sig.ident)));
     }
     names::consumer(handler.consumer.as_ref(), errors);
     settings::validate::validate(&handler.settings, errors);
@@ -66,7 +66,8 @@ fn event(handler: &Handler<'_>, errors: &mut Errors) {
     let signature = &handler.function.sig;
     match handler.arguments.first() {
         None if signature.receiver().is_none() => errors.push(rules::event_missing(&signature.ident)),
-        Some(argument) if argument.passing != Passing::Value => {
+        Some(argument) if argument.passing == Passing::Mutable => errors.push(rules::event_first(argument.whole)),
+        Some(argument) if argument.passing == Passing::Shared => {
             errors.push(rules::event_by_reference(argument.whole, &source(argument.ty)));
         }
         _ => {}

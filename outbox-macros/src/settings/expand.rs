@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
-use syn::Path;
 
+use crate::common::krate::Krate;
 use crate::settings::model::Settings;
 
-pub(crate) fn expand(settings: &Settings, krate: &Path) -> TokenStream {
+pub(crate) fn expand(settings: &Settings, krate: &Krate) -> TokenStream {
     let queue = option(settings.queue.as_ref());
     let concurrency = option(settings.concurrency.as_ref().map(|count| Literal::u32_unsuffixed(**count)));
     let prefetch = option(settings.prefetch.as_ref().map(|count| Literal::u32_unsuffixed(**count)));

@@ -24,6 +24,7 @@ impl FromDelivery for Pair {
     }
 }
 
+#[allow(clippy::too_many_arguments)]
 #[handler(consumer = "hostile", timeout = "30s", concurrency = 2, prefetch = 4)]
 async fn arguments(
     message: Message<Moved>,
@@ -64,9 +65,30 @@ pub async fn produce<DB: Store>(event: &Moved, tx: &mut Transaction<'_, DB>) -> 
 }
 
 #[handler(consumer = "hostile")]
-#[allow(clippy::needless_lifetimes, clippy::extra_unused_lifetimes)]
+#[allow(clippy::elidable_lifetime_names)]
 pub(crate) async fn with_lifetime<'a, 'c>(_event: Moved, _tx: &'a mut Transaction<'c, Postgres>) -> sqlx::Result<()> {
     Ok(())
+}
+
+/// An error that knows what it means.
+#[derive(Debug)]
+pub struct Fatal;
+
+impl From<Fatal> for outbox::BoxError {
+    fn from(_: Fatal) -> Self {
+        "fatal".into()
+    }
+}
+
+impl outbox::Classify for Fatal {
+    fn classify(&self) -> outbox::Class {
+        outbox::Class::Dead
+    }
+}
+
+#[handler(consumer = "hostile")]
+async fn classified(_: Moved) -> Result<(), Fatal> {
+    Err(Fatal)
 }
 
 /// It stays callable, and its future can be sent.

@@ -11,6 +11,7 @@ pub mod inventory {
     /// Not this library.
     pub mod outbox {}
     /// Not that library.
+    #[allow(clippy::module_inception)]
     pub mod inventory {}
     /// Not that library, either.
     pub mod linkme {}

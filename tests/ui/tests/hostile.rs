@@ -45,6 +45,7 @@ fn everything_is_registered() {
             ("by_const_path", "const.path"),
             ("by_macro", "generated.by.macro"),
             ("call", "a.moved"),
+            ("classified", "a.moved"),
             ("in_fn", "in.fn"),
             ("match", "raw"),
             ("no_prelude", "no.prelude"),

@@ -22,8 +22,10 @@ pub(super) fn validate(event: &Event<'_>, errors: &mut Errors) {
         return;
     }
     // `#[serde(tag = "..")]` is a field, too, of a struct and of an enum; `content` is one beside it.
-    for extra in [&event.serde.tag, &event.serde.content].into_iter().flatten() {
-        collision(extra, &format!("\"{}\"", **extra), extra.source(), errors);
+    for (what, extra) in [("the tag", &event.serde.tag), ("the content", &event.serde.content)] {
+        if let Some(extra) = extra {
+            collision(extra, what, extra.source(), errors);
+        }
     }
     match &event.shape {
         Shape::Struct(Form::Named, fields) => collisions(fields, event.serde.rename_all.0, errors),
