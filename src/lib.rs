@@ -8,5 +8,10 @@ pub use outbox_runtime::{
     State, Store, Unroutable, enqueue_all, enqueue_on_connection, trace,
 };
 
+/// What generated code uses. Not part of the public API: it changes with every release.
 #[doc(hidden)]
-pub use outbox_runtime::__private;
+pub mod __private {
+    // The second step of `#[event]`, beside the trait of the same name.
+    pub use outbox_macros::Event;
+    pub use outbox_runtime::__private::*;
+}

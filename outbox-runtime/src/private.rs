@@ -3,12 +3,12 @@
 pub use crate::__register as register;
 pub use crate::error::{EnqueueError, HandlerError};
 pub use crate::event::name;
-pub use crate::event::{Draft, Enqueue, Envelope, Event, EventDescriptor, EventId, Unroutable};
+pub use crate::event::{Draft, Enqueue, Envelope, Event, EventDescriptor, EventId, KeyField, Unroutable};
 pub use crate::handler::*;
 pub use crate::outbox::enqueue;
 #[cfg(feature = "linkme")]
 pub use crate::registry::link::REGISTRATIONS;
-pub use crate::registry::link::Registration;
+pub use crate::registry::link::{Registration, linked};
 pub use crate::store::Store;
 pub use inventory;
 #[cfg(feature = "linkme")]
@@ -21,6 +21,16 @@ pub const fn check_event_name(text: &str) {
     if name::event_name(text).is_err() {
         panic!(
             "an event's name is words of letters, digits, `-` and `_` joined by dots, at most 128 bytes, not `amq.*`"
+        );
+    }
+}
+
+/// Fails to compile if a const path holds no aggregate name.
+#[allow(clippy::panic, reason = "a panic in a constant is a compile error")]
+pub const fn check_aggregate_name(text: &str) {
+    if name::event_name(text).is_err() {
+        panic!(
+            "an aggregate's name is words of letters, digits, `-` and `_` joined by dots, at most 128 bytes, not `amq.*`"
         );
     }
 }

@@ -6,6 +6,7 @@ mod enqueue;
 pub mod envelope;
 mod headers;
 mod id;
+mod key;
 mod metadata;
 pub mod name;
 pub mod trace;
@@ -20,6 +21,7 @@ pub use self::draft::Draft;
 pub use self::enqueue::Enqueue;
 pub use self::headers::HeaderMap;
 pub use self::id::EventId;
+pub use self::key::KeyField;
 pub use self::metadata::Metadata;
 
 pub(crate) use self::headers::check as check_headers;

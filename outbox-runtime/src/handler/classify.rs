@@ -9,22 +9,80 @@ pub struct ErrorProbe<E>(pub E);
 
 impl<E: Classify> ErrorProbe<E> {
     /// For an error that implements [`Classify`].
-    pub fn into_handler_error(self) -> HandlerError {
-        match self.0.classify() {
-            Class::Dead => HandlerError::dead(self.0),
-            Class::Retryable => HandlerError::retryable(self.0),
-        }
+    pub fn class(&self) -> Class {
+        self.0.classify()
     }
 }
 
 /// For every other error: retryable.
 pub trait ClassifyFallback {
     /// For an error that does not implement [`Classify`].
-    fn into_handler_error(self) -> HandlerError;
+    fn class(&self) -> Class;
 }
 
-impl<E: Into<BoxError>> ClassifyFallback for ErrorProbe<E> {
-    fn into_handler_error(self) -> HandlerError {
-        HandlerError::retryable(self.0)
+impl<E> ClassifyFallback for ErrorProbe<E> {
+    fn class(&self) -> Class {
+        Class::Retryable
+    }
+}
+
+/// What can stand in `Err(..)` of a handler.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot fail with `{Self}`",
+    label = "not an error of a handler",
+    note = "implement `std::error::Error` for `{Self}`, or return any type that converts into `Box<dyn Error + Send + Sync>`, such as `anyhow::Error`"
+)]
+pub trait HandlerFailure {
+    /// The error as the engine keeps it.
+    fn into_handler_error(self, class: Class) -> HandlerError;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<BoxError>> HandlerFailure for E {
+    fn into_handler_error(self, class: Class) -> HandlerError {
+        // A `HandlerError` that the handler made, or that `?` boxed, keeps its own meaning.
+        match (self.into().downcast::<HandlerError>(), class) {
+            (Ok(error), _) => *error,
+            (Err(error), Class::Dead) => HandlerError::dead(error),
+            (Err(error), Class::Retryable) => HandlerError::retryable(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Failure;
+
+    struct Fatal;
+
+    impl From<Fatal> for BoxError {
+        fn from(_: Fatal) -> Self {
+            "fatal".into()
+        }
+    }
+
+    impl Classify for Fatal {
+        fn classify(&self) -> Class {
+            Class::Dead
+        }
+    }
+
+    #[test]
+    fn the_question_is_answered_by_the_type() {
+        assert_eq!(ErrorProbe(Fatal).class(), Class::Dead);
+        assert_eq!(ErrorProbe("any other").class(), Class::Retryable);
+        let dead = Fatal.into_handler_error(Class::Dead);
+        assert!(matches!(dead.failure, Failure::Error { class: Class::Dead, .. }));
+    }
+
+    #[test]
+    fn an_error_of_ours_keeps_its_meaning() {
+        let boxed: BoxError = Box::new(HandlerError::dead("no such article"));
+        for error in
+            [boxed.into_handler_error(Class::Retryable), HandlerError::dead("x").into_handler_error(Class::Retryable)]
+        {
+            assert!(matches!(error.failure, Failure::Error { class: Class::Dead, .. }), "{error:?}");
+        }
     }
 }

@@ -60,6 +60,7 @@ impl Requirements {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Event> FromDelivery for E {
     fn from_delivery(delivery: &Delivery<'_>) -> Result<Self, HandlerError> {
         envelope::decode(delivery.body, delivery.form)

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use crate::error::HandlerError;
-use crate::event::{Event, Metadata};
+use crate::event::{Event, EventDescriptor, Metadata};
 use crate::handler::{Delivery, FromDelivery};
 
 /// An event together with its metadata.
@@ -50,15 +50,32 @@ impl<E: Event> FromDelivery for Message<E> {
     label = "expected an event",
     note = "take a type with `#[outbox::event(..)]` by value, or `outbox::Message<E>` around one"
 )]
-pub trait EventArgument: FromDelivery {
-    /// The event type.
-    type Event: Event;
+pub trait EventArgument: Sized {
+    /// What is known of the event.
+    const DESCRIPTOR: &'static EventDescriptor;
+
+    /// For generated code: [`FromDelivery::from_delivery`] by this trait's name, so that a wrong first argument is one error.
+    ///
+    /// # Errors
+    /// As [`FromDelivery::from_delivery`].
+    #[doc(hidden)]
+    fn take(delivery: &Delivery<'_>) -> Result<Self, HandlerError>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Event> EventArgument for E {
-    type Event = E;
+    const DESCRIPTOR: &'static EventDescriptor = E::DESCRIPTOR;
+
+    fn take(delivery: &Delivery<'_>) -> Result<Self, HandlerError> {
+        Self::from_delivery(delivery)
+    }
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Event> EventArgument for Message<E> {
-    type Event = E;
+    const DESCRIPTOR: &'static EventDescriptor = E::DESCRIPTOR;
+
+    fn take(delivery: &Delivery<'_>) -> Result<Self, HandlerError> {
+        Self::from_delivery(delivery)
+    }
 }

@@ -12,7 +12,7 @@ mod state;
 
 pub use self::argument::CallArgument;
 pub use self::call::{BoxFuture, Call, Delivery, HandlerResult, Parts, TxRef};
-pub use self::classify::{ClassifyFallback, ErrorProbe};
+pub use self::classify::{ClassifyFallback, ErrorProbe, HandlerFailure};
 pub use self::descriptor::{
     ConsumerDescriptor, ConsumerSettings, DatabaseKind, HandlerDescriptor, RetrySettings, one_database,
 };

@@ -59,6 +59,7 @@ impl IntoOutcome for Outcome {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: IntoEvents> IntoOutcome for T {
     fn into_outcome(self) -> Result<Handled, HandlerError> {
         let mut handled = Handled::default();
@@ -67,6 +68,7 @@ impl<T: IntoEvents> IntoOutcome for T {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Event> IntoEvents for E {
     fn into_events(self, drafts: &mut Vec<Draft>) {
         drafts.push(Draft::new(&self, Enqueue::new()));

@@ -20,7 +20,8 @@ pub enum Registration {
 inventory::collect!(Registration);
 
 #[cfg(not(feature = "linkme"))]
-pub(crate) fn linked() -> Vec<Registration> {
+/// Everything that is linked into this process, in no order.
+pub fn linked() -> Vec<Registration> {
     inventory::iter::<Registration>.into_iter().copied().collect()
 }
 
@@ -40,7 +41,8 @@ macro_rules! __register {
 pub static REGISTRATIONS: [Registration];
 
 #[cfg(feature = "linkme")]
-pub(crate) fn linked() -> Vec<Registration> {
+/// Everything that is linked into this process, in no order.
+pub fn linked() -> Vec<Registration> {
     REGISTRATIONS.iter().copied().collect()
 }
 

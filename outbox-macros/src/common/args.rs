@@ -1,0 +1,98 @@
+//! The outer form of settings, `key = value, key(..)`, read token by token: one broken setting hides no other.
+
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+
+use crate::common::errors::Errors;
+use crate::common::rules;
+
+/// One setting.
+pub(crate) struct Arg {
+    pub(crate) key: Ident,
+    pub(crate) value: Value,
+}
+
+/// What follows a key.
+pub(crate) enum Value {
+    /// Nothing, or something that is neither of the others.
+    Missing,
+    /// `= tokens`
+    Equals(TokenStream),
+    /// `(tokens)`
+    List(Group),
+}
+
+/// Splits the tokens of an attribute or of a `retry(..)`.
+pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Vec<Arg> {
+    let mut args = Vec::new();
+    for piece in split(tokens) {
+        for setting in split_at_forgotten_commas(piece, errors) {
+            match setting.split_first() {
+                Some((TokenTree::Ident(key), rest)) => args.push(Arg { key: key.clone(), value: value(rest) }),
+                _ => errors.push(rules::setting_expected(&setting.into_iter().collect::<TokenStream>())),
+            }
+        }
+    }
+    args
+}
+
+/// The pieces between top-level commas. A last comma is allowed.
+pub(crate) fn split(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
+    let mut pieces = Vec::new();
+    let mut piece = Vec::new();
+    for token in unwrapped(tokens) {
+        match &token {
+            TokenTree::Punct(punct) if punct.as_char() == ',' => {
+                // `a, , b`: the comma itself is the piece, so that an error has a place.
+                if piece.is_empty() {
+                    piece.push(token);
+                }
+                pieces.push(std::mem::take(&mut piece));
+            }
+            _ => piece.push(token),
+        }
+    }
+    if !piece.is_empty() {
+        pieces.push(piece);
+    }
+    pieces
+}
+
+/// What a `macro_rules!` passes on stands in groups without delimiters: `$name` is as good as what it stands for.
+fn unwrapped(tokens: TokenStream) -> Vec<TokenTree> {
+    tokens
+        .into_iter()
+        .flat_map(|token| match token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::None => unwrapped(group.stream()),
+            other => vec![other],
+        })
+        .collect()
+}
+
+/// `name = "x" version = 2` is two settings and one error.
+fn split_at_forgotten_commas(piece: Vec<TokenTree>, errors: &mut Errors) -> Vec<Vec<TokenTree>> {
+    let mut settings = vec![Vec::new()];
+    let mut tokens = piece.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let last = settings.last_mut().map_or(0, |setting| setting.len());
+        if let (TokenTree::Ident(key), true, Some(TokenTree::Punct(next))) = (&token, last > 2, tokens.peek())
+            && next.as_char() == '='
+        {
+            errors.push(rules::comma_expected(key, key));
+            settings.push(Vec::new());
+        }
+        if let Some(setting) = settings.last_mut() {
+            setting.push(token);
+        }
+    }
+    settings
+}
+
+fn value(rest: &[TokenTree]) -> Value {
+    match rest {
+        [TokenTree::Punct(equals), value @ ..] if equals.as_char() == '=' && !value.is_empty() => {
+            Value::Equals(value.iter().cloned().collect())
+        }
+        [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => Value::List(group.clone()),
+        _ => Value::Missing,
+    }
+}

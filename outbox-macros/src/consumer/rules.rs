@@ -1,0 +1,5 @@
+//! The rules of `consumer!`.
+
+rules! {
+    name_missing() = "`consumer!` needs the consumer's name: `name = \"inventory\"`";
+}

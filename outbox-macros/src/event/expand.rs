@@ -1,0 +1,104 @@
+//! The model to code.
+
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+
+use crate::common::spanned::generated;
+use crate::common::text;
+use crate::event::model::{Envelope, Event, Shape, Unroutable};
+use crate::event::{methods, strip};
+
+pub(super) fn expand(event: &Event<'_>) -> TokenStream {
+    let Event { ident, krate, .. } = event;
+    let checks = [
+        text::check(event.name.as_ref(), krate, "check_event_name"),
+        text::check(event.exchange.as_ref(), krate, "check_exchange_name"),
+        text::check(event.aggregate.as_ref(), krate, "check_aggregate_name"),
+    ];
+    let where_clause = &event.generics.where_clause;
+    let descriptor = descriptor(event);
+    let key = key(event);
+    let methods = methods::expand(event);
+    quote! {
+        const _: () = {
+            #(#checks)*
+
+            const __OUTBOX_EVENT: &#krate::__private::EventDescriptor = &#descriptor;
+
+            #[automatically_derived]
+            impl #krate::__private::Event for #ident #where_clause {
+                const DESCRIPTOR: &'static #krate::__private::EventDescriptor = __OUTBOX_EVENT;
+
+                fn key(&self) -> ::core::option::Option<::std::borrow::Cow<'_, ::core::primitive::str>> {
+                    #key
+                }
+            }
+
+            #methods
+
+            #krate::__private::register! { Event, __OUTBOX_EVENT }
+        };
+    }
+}
+
+fn descriptor(event: &Event<'_>) -> TokenStream {
+    let krate = &event.krate;
+    let name = &event.name;
+    let rust_type = event.ident.unraw().to_string();
+    let version = event.version.as_ref().map(|version| {
+        let version = Literal::u32_unsuffixed(**version);
+        quote!(.version(#version))
+    });
+    let exchange = event.exchange.as_ref().map(|exchange| quote!(.exchange(#exchange)));
+    let aggregate = event.aggregate.as_ref().map(|aggregate| quote!(.aggregate(#aggregate)));
+    let envelope = event.envelope.as_ref().map(|envelope| {
+        let variant = variant(match **envelope {
+            Envelope::Flat => "Flat",
+            Envelope::Versioned => "Versioned",
+            Envelope::Bare => "Bare",
+            Envelope::CloudEvents => "CloudEvents",
+        });
+        quote!(.envelope(#krate::__private::Envelope::#variant))
+    });
+    let unroutable = event.unroutable.as_ref().map(|unroutable| {
+        let variant = variant(match **unroutable {
+            Unroutable::Hold => "Hold",
+            Unroutable::Fail => "Fail",
+            Unroutable::Discard => "Discard",
+        });
+        quote!(.unroutable(#krate::__private::Unroutable::#variant))
+    });
+    let strip = strip::needed(event).then(|| quote!(.strip(true)));
+    quote! {
+        #krate::__private::EventDescriptor::new(
+            #name, #rust_type, ::core::module_path!(), ::core::file!(), ::core::line!(),
+        ) #version #exchange #aggregate #envelope #unroutable #strip
+    }
+}
+
+fn variant(name: &str) -> Ident {
+    Ident::new(name, Span::call_site())
+}
+
+/// The field's text. Whatever is wrong with its type is told at the name in `key = ..`.
+fn key(event: &Event<'_>) -> TokenStream {
+    let krate = &event.krate;
+    let Some(key) = event.key.as_deref() else { return quote!(::core::option::Option::None) };
+    let span = generated(key);
+    match &event.shape {
+        Shape::Enum(variants) => {
+            let variants = variants.iter().map(|variant| variant.ident);
+            let text = quote_spanned!(span=> #krate::__private::KeyField::key_text(__outbox_key));
+            quote! {
+                ::core::option::Option::Some(match self {
+                    #(Self::#variants { #key: __outbox_key, .. } => #text,)*
+                })
+            }
+        }
+        _ => {
+            let text = quote_spanned!(span=> #krate::__private::KeyField::key_text(&self.#key));
+            quote!(::core::option::Option::Some(#text))
+        }
+    }
+}

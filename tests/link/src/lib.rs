@@ -1,0 +1,1 @@
+//! Proves registration by the linker; see `tests/link.rs`.

@@ -1,0 +1,1 @@
+//! The hostile surroundings of `outbox-ui-tests`, in edition 2021.

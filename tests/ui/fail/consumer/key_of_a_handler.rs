@@ -1,0 +1,3 @@
+outbox::consumer! { consumer = "inventory", prefetch = 8 }
+
+fn main() {}

@@ -1,0 +1,3 @@
+outbox::consumer! { queue = "inventory.orders" }
+
+fn main() {}

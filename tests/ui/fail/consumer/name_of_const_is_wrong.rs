@@ -1,0 +1,5 @@
+const NAME: &str = "the inventory";
+
+outbox::consumer! { name = NAME }
+
+fn main() {}

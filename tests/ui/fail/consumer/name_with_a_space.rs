@@ -1,0 +1,3 @@
+outbox::consumer! { name = "the inventory" }
+
+fn main() {}

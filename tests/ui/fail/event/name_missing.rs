@@ -1,0 +1,7 @@
+#[outbox::event(exchange = "orders.events")]
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct OrderCreated {
+    pub order_id: String,
+}
+
+fn main() {}

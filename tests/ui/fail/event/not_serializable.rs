@@ -1,0 +1,6 @@
+#[outbox::event(name = "order.created")]
+pub struct OrderCreated {
+    pub order_id: String,
+}
+
+fn main() {}

@@ -1,0 +1,4 @@
+#[outbox::event(name = "order.created")]
+fn order_created() {}
+
+fn main() {}

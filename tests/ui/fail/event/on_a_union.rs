@@ -1,0 +1,6 @@
+#[outbox::event(name = "order.created")]
+pub union OrderCreated {
+    pub id: u64,
+}
+
+fn main() {}

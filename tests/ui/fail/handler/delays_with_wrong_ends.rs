@@ -1,0 +1,10 @@
+#[outbox::event(name = "order.created")]
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct OrderCreated {}
+
+#[outbox::handler(consumer = "inventory", retry(delays = "1..0s"))]
+async fn reserve(_order: OrderCreated) -> outbox::Result<()> {
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+#[outbox::event(name = "order.created")]
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct OrderCreated {}
+
+#[outbox::handler(consumer = "inventory")]
+async fn reserve(_order: OrderCreated) {}
+
+fn main() {}

@@ -1,0 +1,4 @@
+#[outbox::handler(consumer = "inventory")]
+pub struct Reserve;
+
+fn main() {}

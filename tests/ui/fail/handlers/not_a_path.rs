@@ -1,0 +1,5 @@
+pub fn list() {
+    let _ = outbox::handlers!["reserve", reserve::<u8>];
+}
+
+fn main() {}

@@ -1,0 +1,3 @@
+outbox::link!(order-events, crate::orders);
+
+fn main() {}

@@ -1,0 +1,3 @@
+outbox::link!();
+
+fn main() {}
