@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{oneshot, watch};
 
@@ -57,7 +57,7 @@ struct Counters {
     to_client: AtomicUsize,
 }
 
-/// A running proxy; all of its connections are reset when it is dropped.
+/// A running proxy; its connections are closed when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -190,35 +190,50 @@ async fn listen_again(address: SocketAddr) -> TcpListener {
     }
 }
 
-async fn serve(client: TcpStream, mut shared: Shared) {
+async fn serve(mut client: TcpStream, shared: Shared) {
     shared.counters.accepted.fetch_add(1, Ordering::SeqCst);
     shared.counters.open.fetch_add(1, Ordering::SeqCst);
-    // Whatever ends a connection early (reset, drop of the proxy) is seen as RST.
-    let _ = (client.set_zero_linger(), client.set_nodelay(true));
-    shared.resets.borrow_and_update();
     let mut resets = shared.resets.clone();
-    tokio::select! {
-        () = relay(client, &shared) => {}
-        _ = resets.changed() => {}
+    resets.borrow_and_update();
+    // In a black hole nobody answers a new connection, and it stays dead.
+    let dead = matches!(*shared.mode.borrow(), Mode::BlackHole(_));
+    let mut server = if dead { None } else { TcpStream::connect(&shared.upstream).await.ok() };
+    let passing = async {
+        match &mut server {
+            Some(server) => relay(&mut client, server, &shared).await,
+            None if dead => std::future::pending().await,
+            None => {}
+        }
+    };
+    let reset = tokio::select! {
+        () = passing => false,
+        _ = resets.changed() => true,
+    };
+    if reset {
+        let _ = client.set_zero_linger();
+        let _ = server.as_ref().map(TcpStream::set_zero_linger);
     }
+    drop((client, server));
     shared.counters.open.fetch_sub(1, Ordering::SeqCst);
 }
 
-async fn relay(client: TcpStream, shared: &Shared) {
-    // In a black hole nobody answers a new connection; it stays dead.
-    let dead = watch::Sender::new(matches!(*shared.mode.borrow(), Mode::BlackHole(_)));
-    if *dead.borrow() {
-        return std::future::pending().await;
-    }
-    let Ok(server) = TcpStream::connect(&shared.upstream).await else { return };
-    let _ = (server.set_zero_linger(), server.set_nodelay(true));
-    let ((client_in, client_out), (server_in, server_out)) = (client.into_split(), server.into_split());
+async fn relay(client: &mut TcpStream, server: &mut TcpStream, shared: &Shared) {
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let dead = watch::Sender::new(false);
+    // Borrowed halves: an owned one would send a FIN when a reset drops it.
+    let ((client_in, client_out), (server_in, server_out)) = (client.split(), server.split());
     let up = pump(client_in, server_out, Way::ToServer, shared, &dead);
     let down = pump(server_in, client_out, Way::ToClient, shared, &dead);
     tokio::join!(up, down);
 }
 
-async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, way: Way, shared: &Shared, dead: &watch::Sender<bool>) {
+async fn pump(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    way: Way,
+    shared: &Shared,
+    dead: &watch::Sender<bool>,
+) {
     let mut mode = shared.mode.clone();
     let passed = if way == Way::ToServer { &shared.counters.to_server } else { &shared.counters.to_client };
     let mut buffer = vec![0; 64 * 1024];
