@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::guard::{self, Guarded};
 use crate::TestDatabase;
+use crate::guard::{self, Guarded};
 
 /// A server on a free port with its data in a temporary directory; gone when dropped, even after a panic.
 #[derive(Debug)]
@@ -34,7 +34,13 @@ impl OwnPostgres {
             c.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "-D"]);
             c.arg(dir.path().join("data")).stdin(Stdio::null());
         });
-        let done = tokio::task::spawn_blocking(move || { let mut init = init; init.output() }).await.unwrap().unwrap();
+        let done = tokio::task::spawn_blocking(move || {
+            let mut init = init;
+            init.output()
+        })
+        .await
+        .unwrap()
+        .unwrap();
         assert!(done.status.success(), "initdb: {}", String::from_utf8_lossy(&done.stderr));
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let language = language.map(String::from);

@@ -50,9 +50,8 @@ impl OwnBroker {
             let mut guarded = Guarded::spawn(&rabbitmqctl::binary("rabbitmq-server"), &[], &log, |command| {
                 command.envs(env);
             });
-            let up = (0..BOOT.as_secs()).any(|_| {
-                guard::wait_for_port(port, Duration::from_secs(1)) || !guarded.is_running()
-            });
+            let up = (0..BOOT.as_secs())
+                .any(|_| guard::wait_for_port(port, Duration::from_secs(1)) || !guarded.is_running());
             assert!(up && guarded.is_running(), "the broker did not start:\n{}", guard::tail(&log));
             guarded
         };

@@ -98,7 +98,8 @@ fn collect(stream: impl Read + Send + 'static, lines: Arc<Mutex<Vec<String>>>) {
 /// A binary of the package `outbox-it` needs no build: `env!("CARGO_BIN_EXE_name")` is its path.
 pub fn build(package: &str, binary: &str) -> PathBuf {
     // <target>/<profile>/deps/<this test>
-    let profile_dir = std::env::current_exe().unwrap().parent().and_then(Path::parent).expect("a target folder").to_owned();
+    let profile_dir =
+        std::env::current_exe().unwrap().parent().and_then(Path::parent).expect("a target folder").to_owned();
     let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev".to_owned(),
         Some(other) => other.to_owned(),

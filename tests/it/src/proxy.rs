@@ -227,13 +227,7 @@ async fn relay(client: &mut TcpStream, server: &mut TcpStream, shared: &Shared) 
     tokio::join!(up, down);
 }
 
-async fn pump(
-    mut from: ReadHalf<'_>,
-    mut to: WriteHalf<'_>,
-    way: Way,
-    shared: &Shared,
-    dead: &watch::Sender<bool>,
-) {
+async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, way: Way, shared: &Shared, dead: &watch::Sender<bool>) {
     let mut mode = shared.mode.clone();
     let passed = if way == Way::ToServer { &shared.counters.to_server } else { &shared.counters.to_client };
     let mut buffer = vec![0; 64 * 1024];

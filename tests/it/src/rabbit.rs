@@ -101,7 +101,10 @@ impl TestVhost {
 
 impl Drop for TestVhost {
     fn drop(&mut self) {
-        let users = self.limited.iter().map(|u| format!(r#", rabbit_auth_backend_internal:delete_user(<<"{u}">>, <<"outbox-it">>)"#));
+        let users = self
+            .limited
+            .iter()
+            .map(|u| format!(r#", rabbit_auth_backend_internal:delete_user(<<"{u}">>, <<"outbox-it">>)"#));
         let users: String = users.collect();
         let erlang = format!(r#"begin rabbit_vhost:delete(<<"{}">>, <<"outbox-it">>){users} end."#, self.name);
         let _ = self.ctl.try_run(&["eval", &erlang]);

@@ -43,7 +43,8 @@ impl Wire {
 
     /// Declares a durable queue with these arguments.
     pub async fn queue_with(&self, queue: &str, arguments: FieldTable) {
-        let declared = self.channel().await.queue_declare(short(queue), QueueDeclareOptions::durable(), arguments).await;
+        let declared =
+            self.channel().await.queue_declare(short(queue), QueueDeclareOptions::durable(), arguments).await;
         declared.unwrap_or_else(|e| panic!("queue {queue}: {e}"));
     }
 
@@ -100,7 +101,8 @@ impl Wire {
     /// Takes the next message off a queue.
     pub async fn get(&self, queue: &str) -> Option<BasicGetMessage> {
         let channel = self.channel().await;
-        let message = channel.basic_get(short(queue), BasicGetOptions::default()).await.expect("a queue to get from")?;
+        let message =
+            channel.basic_get(short(queue), BasicGetOptions::default()).await.expect("a queue to get from")?;
         message.delivery.ack(BasicAckOptions::default()).await.expect("the ack of a get");
         Some(message)
     }
@@ -151,13 +153,17 @@ impl Wire {
     /// Deletes an exchange.
     pub async fn delete_exchange(&self, exchange: &str) {
         let channel = self.channel().await;
-        channel.exchange_delete(short(exchange), ExchangeDeleteOptions::default()).await.expect("an exchange to delete");
+        channel
+            .exchange_delete(short(exchange), ExchangeDeleteOptions::default())
+            .await
+            .expect("an exchange to delete");
     }
 
     /// The next message of a queue as an own consumer would hold it, unacked, with its channel.
     pub async fn hold(&self, queue: &str) -> Option<(Channel, BasicGetMessage)> {
         let channel = self.channel().await;
-        let message = channel.basic_get(short(queue), BasicGetOptions::default()).await.expect("a queue to get from")?;
+        let message =
+            channel.basic_get(short(queue), BasicGetOptions::default()).await.expect("a queue to get from")?;
         Some((channel, message))
     }
 }

@@ -56,7 +56,8 @@ async fn a_vhost_is_ones_own_and_goes_away() {
     assert_eq!(limited.ready("q").await, Some(0), "a limited user may look");
     let channel = limited.channel().await;
     channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
-    let refused = channel.basic_publish("e".into(), "k".into(), BasicPublishOptions::default(), b"", durable("d")).await;
+    let refused =
+        channel.basic_publish("e".into(), "k".into(), BasicPublishOptions::default(), b"", durable("d")).await;
     let refused = match refused {
         Ok(confirm) => tokio::time::timeout(SOON, confirm).await.expect("an answer").is_err(),
         Err(_) => true,
@@ -108,7 +109,8 @@ async fn heavy_a_memory_alarm_blocks_publishing_until_it_is_cleared() {
     broker.set_memory_alarm(true).await;
     let channel = wire.channel().await;
     channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
-    let confirm = channel.basic_publish("".into(), "q".into(), BasicPublishOptions::default(), b"x", durable("a")).await;
+    let confirm =
+        channel.basic_publish("".into(), "q".into(), BasicPublishOptions::default(), b"x", durable("a")).await;
     let mut confirm = Box::pin(confirm.unwrap());
     assert!(tokio::time::timeout(Duration::from_secs(2), &mut confirm).await.is_err(), "blocked");
     broker.set_memory_alarm(false).await;
