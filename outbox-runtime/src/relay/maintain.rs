@@ -21,12 +21,12 @@ pub(super) async fn renew<DB: Store>(relay: Arc<Relay<DB>>) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut trouble = Repeated::new();
     loop {
-        tick.tick().await;
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = drained(&relay) => return,
+        }
         let claims = relay.window.claims();
         if claims.is_empty() {
-            if relay.stop.is_cancelled() {
-                return;
-            }
             continue;
         }
         let renewed = async {
@@ -43,6 +43,14 @@ pub(super) async fn renew<DB: Store>(relay: Arc<Relay<DB>>) {
                 }
             }
         }
+    }
+}
+
+/// Completes when the relay stops and nothing is in flight any more.
+async fn drained<DB: Store>(relay: &Relay<DB>) {
+    relay.stop.cancelled().await;
+    while relay.window.in_flight() > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
