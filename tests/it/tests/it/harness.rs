@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lapin::BasicProperties;
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::options::{BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions};
 use outbox_it::rabbit_wire::text;
 use outbox_it::{Logs, Mode, OwnBroker, OwnPostgres, Process, Proxy, TestDatabase, TestVhost, Way, Wire, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -65,6 +65,14 @@ async fn a_vhost_is_ones_own_and_goes_away() {
     assert!(refused, "and not publish");
 
     assert_eq!(vhost.queues(&["name", "messages"]).await[0]["name"], "q");
+    let channel = wire.channel().await;
+    channel.basic_qos(5, BasicQosOptions::default()).await.unwrap();
+    let consumer =
+        channel.basic_consume("q".into(), "tag".into(), Default::default(), Default::default()).await.unwrap();
+    assert_eq!(vhost.consumers().await[0]["prefetch_count"], 5);
+    assert_eq!(wire.consumers("q").await, Some(1));
+    drop(consumer);
+
     vhost.close_all_connections().await;
     eventually(SOON, "the connection is closed", async || !wire.connection().status().connected()).await;
 
