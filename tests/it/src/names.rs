@@ -22,7 +22,17 @@ pub fn unique() -> String {
     format!("{PREFIX}{}_{}_{}", now(), std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Whether a name was made by [`unique`] long enough ago to be a leftover.
+/// A directory for a server of the test's own. Removes those that killed runs left behind.
+pub fn server_dir(kind: &str) -> tempfile::TempDir {
+    for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_stale) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    tempfile::Builder::new().prefix(&format!("{PREFIX}{}_{kind}_", now())).tempdir().expect("a temporary directory")
+}
+
+/// Whether a name was made by [`unique`] or [`server_dir`] long enough ago to be a leftover.
 pub fn is_stale(name: &str) -> bool {
     let created = name.strip_prefix(PREFIX).and_then(|rest| rest.split('_').next()).and_then(|secs| secs.parse().ok());
     created.is_some_and(|created: u64| created + STALE_AFTER.as_secs() < now())

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::TestDatabase;
 use crate::guard::{self, Guarded};
+use crate::{TestDatabase, names};
 
 /// A server on a free port with its data in a temporary directory; gone when dropped, even after a panic.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl OwnPostgres {
 
     /// The same with messages in another language, such as `de` (where PostgreSQL was built with its translations).
     pub async fn start_in(settings: &[(&str, &str)], language: Option<&str>) -> Self {
-        let dir = tempfile::Builder::new().prefix("outbox_it_pg_").tempdir().unwrap();
+        let dir = names::server_dir("pg");
         own(dir.path());
         let init = command(dir.path(), &binary("initdb"), |c| {
             c.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "-D"]);
@@ -58,12 +58,16 @@ impl OwnPostgres {
         for (name, value) in fixed.iter().chain(&self.settings) {
             args.extend(["-c".to_owned(), format!("{name}={value}")]);
         }
+        if self.language.is_some() {
+            // Any locale but plain C, so that LANGUAGE is looked at: no other need be installed.
+            args.extend(["-c".to_owned(), "lc_messages=C.UTF-8".to_owned()]);
+        }
         let (dir, log, language) = (self.dir.path().to_owned(), self.log_file(), self.language.clone());
         let start = move || {
             Guarded::spawn(&binary("postgres"), &args, &log, |shell| {
                 unprivileged(shell, &dir);
                 if let Some(language) = language {
-                    shell.env("LANGUAGE", language).env("LC_MESSAGES", "C.UTF-8");
+                    shell.env("LANGUAGE", language);
                 }
             })
         };

@@ -27,7 +27,7 @@ impl OwnBroker {
 
     /// A running node with more lines for `rabbitmq.conf`, such as `consumer_timeout = 60000`.
     pub async fn start_with(config: &[&str]) -> Self {
-        let dir = tempfile::Builder::new().prefix("outbox_it_broker_").tempdir().unwrap();
+        let dir = names::server_dir("broker");
         std::fs::write(dir.path().join("rabbitmq.conf"), config.join("\n") + "\n").unwrap();
         std::fs::write(dir.path().join("plugins"), "[].\n").unwrap();
         std::fs::write(dir.path().join("env.conf"), "").unwrap();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lapin::BasicProperties;
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::options::{BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions};
 use outbox_it::rabbit_wire::text;
 use outbox_it::{Logs, Mode, OwnBroker, OwnPostgres, Process, Proxy, TestDatabase, TestVhost, Way, Wire, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -65,6 +65,14 @@ async fn a_vhost_is_ones_own_and_goes_away() {
     assert!(refused, "and not publish");
 
     assert_eq!(vhost.queues(&["name", "messages"]).await[0]["name"], "q");
+    let channel = wire.channel().await;
+    channel.basic_qos(5, BasicQosOptions::default()).await.unwrap();
+    let consumer =
+        channel.basic_consume("q".into(), "tag".into(), Default::default(), Default::default()).await.unwrap();
+    assert_eq!(vhost.consumers().await[0]["prefetch_count"], 5);
+    assert_eq!(wire.consumers("q").await, Some(1));
+    drop(consumer);
+
     vhost.close_all_connections().await;
     eventually(SOON, "the connection is closed", async || !wire.connection().status().connected()).await;
 
@@ -137,7 +145,8 @@ async fn heavy_an_own_postgres_restarts_dies_and_recovers() {
     server.restart().await;
     eventually(SOON, "the pool recovers", async || sqlx::query("SELECT 1").execute(db.pool()).await.is_ok()).await;
     let error = sqlx::query("SELECT 1/0").execute(db.pool()).await.unwrap_err();
-    eprintln!("a message in the server's language: {error}");
+    // "Division durch Null" where PostgreSQL's translations are installed: code must look at the SQLSTATE alone.
+    assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("22012"));
 }
 
 #[tokio::test]
@@ -232,4 +241,12 @@ async fn a_child_is_stopped_continued_and_killed() {
 #[should_panic(expected = "last seen: 7")]
 async fn waiting_in_vain_tells_the_last_value() {
     outbox_it::eventually_value(Duration::from_millis(60), "eight", async || 7, |n| *n == 8).await;
+}
+
+#[test]
+fn only_old_leftovers_are_stale() {
+    use outbox_it::names::{PREFIX, is_stale, unique};
+    assert!(!is_stale(&unique()));
+    assert!(is_stale(&format!("{PREFIX}1000_1_0")));
+    assert!(!is_stale("outbox_it_notes") && !is_stale("orders"));
 }
