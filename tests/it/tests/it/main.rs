@@ -6,5 +6,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod chain;
+mod enqueue;
 mod harness;
+mod life;
+mod packaging;
+mod start;
+mod statements;
+mod topology;
+mod wire_format;
 mod world;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outbox::{Broker, Event as _, HandlerDescriptor, RuntimeBuilder, handler};
+use outbox::{Broker, HandlerDescriptor, RuntimeBuilder, handler};
 use outbox_it::{TestDatabase, TestVhost, Wire, eventually};
 use sqlx::PgConnection;
 
@@ -121,6 +121,3 @@ pub async fn no_doubles(db: &TestDatabase) {
         .await;
     assert_eq!(doubled, 0, "orders with two effects");
 }
-
-/// The name of the event, for tests that write rows by hand.
-pub const ORDER_CREATED: &str = OrderCreated::DESCRIPTOR.name;
