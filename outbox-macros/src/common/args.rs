@@ -73,9 +73,10 @@ fn split_at_forgotten_commas(piece: Vec<TokenTree>, errors: &mut Errors) -> Vec<
     let mut settings = vec![Vec::new()];
     let mut tokens = piece.into_iter().peekable();
     while let Some(token) = tokens.next() {
-        let last = settings.last_mut().map_or(0, |setting| setting.len());
-        if let (TokenTree::Ident(key), true, Some(TokenTree::Punct(next))) = (&token, last > 2, tokens.peek())
-            && next.as_char() == '='
+        // After `=` a word is a value, whatever follows it.
+        let begins = settings.last().and_then(|setting| setting.last()).is_some_and(|before| !is_equals(before));
+        if let (true, TokenTree::Ident(key), Some(next)) = (begins, &token, tokens.peek())
+            && is_equals(next)
         {
             errors.push(rules::comma_expected(key, key));
             settings.push(Vec::new());
@@ -87,9 +88,13 @@ fn split_at_forgotten_commas(piece: Vec<TokenTree>, errors: &mut Errors) -> Vec<
     settings
 }
 
+fn is_equals(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == '=')
+}
+
 fn value(rest: &[TokenTree]) -> Value {
     match rest {
-        [TokenTree::Punct(equals), value @ ..] if equals.as_char() == '=' && !value.is_empty() => {
+        [equals, value @ ..] if is_equals(equals) && !value.is_empty() => {
             Value::Equals(value.iter().cloned().collect())
         }
         [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => Value::List(group.clone()),
