@@ -101,3 +101,36 @@ fn value(rest: &[TokenTree]) -> Value {
         _ => Value::Missing,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use super::*;
+
+    fn keys(settings: &str) -> (Vec<String>, usize) {
+        let mut errors = Errors::default();
+        let args = parse(TokenStream::from_str(settings).unwrap_or_default(), &mut errors);
+        let errors = errors.into_tokens().map_or(0, |tokens| tokens.to_string().matches("compile_error").count());
+        (args.iter().map(|arg| arg.key.to_string()).collect(), errors)
+    }
+
+    #[test]
+    fn one_broken_setting_hides_no_other() {
+        let table: [(&str, &[&str], usize); 10] = [
+            ("", &[], 0),
+            ("a = 1", &["a"], 0),
+            ("a = 1, b(c = 2), d = x::Y,", &["a", "b", "d"], 0),
+            ("crate = ::x, type = 1", &["crate", "type"], 0),
+            ("a = 1,, b = 2", &["a", "b"], 1),
+            (", a = 1", &["a"], 1),
+            ("a = 1 b = 2", &["a", "b"], 1),
+            ("a(x) b = 2 c = 3", &["a", "b", "c"], 2),
+            ("a = b = 2", &["a"], 0),
+            ("1, \"x\", a = 1", &["a"], 2),
+        ];
+        for (settings, want, errors) in table {
+            assert_eq!(keys(settings), (want.iter().map(|key| (*key).to_owned()).collect(), errors), "{settings}");
+        }
+    }
+}
