@@ -2,10 +2,11 @@
 
 pub use outbox_macros::{consumer, event, handler, handlers, link};
 pub use outbox_runtime::{
-    BoxError, Cancelled, Class, Classify, DatabaseKind, Delivery, Draft, Emit, Enqueue, EnqueueError, Envelope, Error,
-    Event, EventDescriptor, EventId, FromDelivery, HandlerDescriptor, HandlerError, HeaderMap, IdempotencyKey,
-    IntoEvents, IntoOutcome, Message, Metadata, Outcome, Problem, Requirements, Result, StartError, StartProblem,
-    State, Store, Unroutable, enqueue_all, enqueue_on_connection, trace,
+    BoxError, Broker, Cancelled, Class, Classify, ComponentHealth, ConsumerOptions, Database, DatabaseKind, Declare,
+    Delivery, Draft, Emit, Enqueue, EnqueueError, Envelope, Error, Event, EventDescriptor, EventId, FromDelivery,
+    HandlerDescriptor, HandlerError, HeaderMap, Health, IdempotencyKey, IntoEvents, IntoOutcome, Message, Metadata,
+    Migrations, Outcome, Problem, Requirements, Result, Role, Runtime, RuntimeBuilder, StartError, StartProblem, State,
+    Store, Unroutable, enqueue_all, enqueue_on_connection, migrate, migrations, runtime, telemetry, trace,
 };
 
 /// What generated code uses. Not part of the public API: it changes with every release.

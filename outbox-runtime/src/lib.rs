@@ -1,10 +1,23 @@
 //! The runtime behind `outbox`. Use the facade crate `outbox`, which re-exports what is public here beside the macros.
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "rabbitmq")),
+    allow(dead_code, unused_imports, reason = "without a database and a broker there is nothing to run")
+)]
 
+mod backoff;
+pub mod broker;
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+mod consumer;
 pub mod error;
 pub mod event;
 pub mod handler;
+mod inbox;
+pub mod migrations;
 pub mod outbox;
 mod registry;
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+mod relay;
+pub mod runtime;
 mod store;
 pub mod telemetry;
 
@@ -12,6 +25,7 @@ pub mod telemetry;
 #[path = "private.rs"]
 pub mod __private;
 
+pub use crate::broker::{Broker, Declare};
 pub use crate::error::{
     BoxError, Class, Classify, EnqueueError, Error, HandlerError, Problem, Result, StartError, StartProblem,
 };
@@ -23,6 +37,9 @@ pub use crate::handler::{
     Message, Outcome, Requirements, State,
 };
 pub use crate::outbox::{enqueue_all, enqueue_on_connection};
+pub use crate::runtime::{
+    ComponentHealth, ConsumerOptions, Database, Health, Migrations, Role, Runtime, RuntimeBuilder, migrate,
+};
 pub use crate::store::Store;
 
 /// The exchange of events that name none.

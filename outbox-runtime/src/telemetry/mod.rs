@@ -1,3 +1,6 @@
 //! What an operator sees.
 
 pub mod names;
+mod repeated;
+
+pub(crate) use self::repeated::Repeated;

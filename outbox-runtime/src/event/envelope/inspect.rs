@@ -13,6 +13,8 @@ pub struct Inspected {
     pub form: Envelope,
     /// `eventId`, or `source` and `id` of a CloudEvent joined by a space.
     pub event_id: Option<String>,
+    /// The `id` of a CloudEvent without its source.
+    pub bare_id: Option<String>,
     /// `eventType`, or `type` of a CloudEvent.
     pub event_type: Option<String>,
     /// `eventVersion`, `v`, or `dataversion`.
@@ -37,6 +39,7 @@ pub fn inspect(body: &[u8]) -> Inspected {
         return Inspected {
             form: Envelope::CloudEvents,
             event_id: id,
+            bare_id: text("id"),
             event_type: text("type"),
             version: number("dataversion"),
             occurred_at: text("time"),
@@ -46,6 +49,7 @@ pub fn inspect(body: &[u8]) -> Inspected {
         return Inspected {
             form: Envelope::Flat,
             event_id: text("eventId"),
+            bare_id: None,
             event_type: text("eventType"),
             version: number("eventVersion"),
             occurred_at: text("occurredAt"),
@@ -55,6 +59,7 @@ pub fn inspect(body: &[u8]) -> Inspected {
     Inspected {
         form: if versioned { Envelope::Versioned } else { Envelope::Bare },
         event_id: None,
+        bare_id: None,
         event_type: None,
         version: if versioned { number("v") } else { None },
         occurred_at: None,

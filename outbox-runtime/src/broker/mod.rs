@@ -1,0 +1,63 @@
+//! Brokers. RabbitMQ is one; what it must hold is pure data in [`topology`].
+
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+pub(crate) mod rabbitmq;
+pub(crate) mod topology;
+
+use std::fmt;
+
+/// The broker that a runtime uses.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Broker {
+    /// RabbitMQ at this URL: `amqp://user:password@host:5672/vhost`, or `amqps://` with the feature `tls`.
+    RabbitMq(String),
+}
+
+impl Broker {
+    /// The kind, as it is remembered in the database.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::RabbitMq(_) => "rabbitmq",
+        }
+    }
+}
+
+impl fmt::Debug for Broker {
+    /// Without the URL: it has a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RabbitMq(_) => f.write_str("RabbitMq(..)"),
+        }
+    }
+}
+
+/// How a runtime treats exchanges, queues and bindings (T2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Declare {
+    /// Create what is missing; report what differs.
+    #[default]
+    On,
+    /// Create nothing; report what is missing.
+    Passive,
+    /// Neither create nor look.
+    Off,
+}
+
+/// A problem with one entity of the broker (T2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntityProblem {
+    /// `queue "inventory"`.
+    pub entity: String,
+    /// What the broker said.
+    pub problem: String,
+    /// What to do.
+    pub cure: String,
+}
+
+impl fmt::Display for EntityProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.entity, self.problem, self.cure)
+    }
+}

@@ -1,0 +1,311 @@
+//! One run: one transaction of {dedup record, handler, collected events}, and what is known after it.
+//!
+//! The engine owns the connection. After anything but a clean end — a timeout, a panic, a shutdown, a statement without an answer — the
+//! connection is closed hard and never goes back to its pool (C5).
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use sqlx::Transaction;
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use crate::consumer::Consumer;
+use crate::consumer::decide::FailureKind;
+use crate::consumer::identify::Incoming;
+use crate::consumer::plan::HandlerPlan;
+use crate::error::{Class, EnqueueError, Failure, HandlerError};
+use crate::event::{Draft, Metadata, trace};
+use crate::handler::{Call, Delivery, Emit};
+use crate::inbox::{Disposition, InboxRecord};
+use crate::store::session::{Session, within};
+use crate::store::{Condition, Store};
+use crate::telemetry::names;
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Everything is durable.
+    Committed,
+    /// The event was decided on before.
+    Known(Disposition),
+    /// The id belongs to another event.
+    Reused,
+    /// Older than the dedup window.
+    TooOld,
+    /// Somebody else has this parked message now.
+    Abandoned,
+    /// The handler failed.
+    Failed(FailureKind, String),
+    /// Two transactions got into each other's way; nobody's failure.
+    Conflict(String),
+    /// The connection or the database was lost; whether a commit arrived is unknown.
+    Lost(String),
+    /// The runtime stops.
+    Interrupted,
+}
+
+/// Where a run's dedup record comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// A delivery: insert it.
+    Delivery,
+    /// A parked message: take it.
+    Parked { parked_id: i64, claim_id: &'a str },
+}
+
+/// How long the server may take to roll back.
+const ROLLBACK: Duration = Duration::from_secs(5);
+
+/// Runs a handler once.
+pub(crate) async fn run<DB: Store>(
+    consumer: &Consumer<DB>,
+    handler: &HandlerPlan,
+    incoming: &Incoming,
+    body: &[u8],
+    origin: Origin<'_>,
+    attempt: u32,
+) -> End {
+    let mut session = match Session::acquire(&consumer.pool).await {
+        Ok(session) => session,
+        Err(error) => return End::Lost(error.to_string()),
+    };
+    let (end, clean) = match session.connection() {
+        Ok(connection) => in_transaction(consumer, connection, handler, incoming, body, origin, attempt).await,
+        Err(error) => (End::Lost(error.to_string()), false),
+    };
+    if clean {
+        session.release();
+    }
+    end
+}
+
+/// The end, and whether the connection is clean.
+async fn in_transaction<DB: Store>(
+    consumer: &Consumer<DB>,
+    connection: &mut DB::Connection,
+    handler: &HandlerPlan,
+    incoming: &Incoming,
+    body: &[u8],
+    origin: Origin<'_>,
+    attempt: u32,
+) -> (End, bool) {
+    let mut tx = match within(consumer.statement, DB::begin(connection)).await {
+        Ok(tx) => tx,
+        Err(error) => return (End::Lost(error.to_string()), false),
+    };
+    // The twin of this delivery may be in its handler: the unique key makes this one wait for it.
+    let patience = handler.timeout + consumer.statement;
+    let fresh = match origin {
+        Origin::Delivery => within(patience, DB::insert_inbox(&mut tx, &incoming.entry)).await,
+        Origin::Parked { parked_id, claim_id } => within(patience, DB::begin_rerun(&mut tx, parked_id, claim_id)).await,
+    };
+    match fresh {
+        Ok(true) => {}
+        Ok(false) => {
+            let end = match origin {
+                Origin::Parked { .. } => End::Abandoned,
+                Origin::Delivery => {
+                    match within(consumer.statement, DB::inbox_record(&mut tx, &incoming.entry)).await {
+                        Ok(InboxRecord::Known(disposition)) => End::Known(disposition),
+                        Ok(InboxRecord::Reused) => End::Reused,
+                        Ok(InboxRecord::TooOld) => End::TooOld,
+                        Ok(InboxRecord::Gone) => End::Conflict("the dedup record vanished".to_owned()),
+                        Err(error) => return (database_end::<DB>(&error), false),
+                    }
+                }
+            };
+            let clean = within(ROLLBACK, tx.rollback()).await.is_ok();
+            return (end, clean);
+        }
+        Err(error) => return (database_end::<DB>(&error), false),
+    }
+
+    let mut metadata = incoming.metadata.clone();
+    metadata.attempt = attempt;
+    let started = Instant::now();
+    let ran = call(consumer, handler, incoming.form, &metadata, body, &mut tx).await;
+    metrics::histogram!(
+        names::HANDLER_SECONDS, "consumer" => consumer.plan.name.clone(), "event" => metadata.event_type.clone()
+    )
+    .record(started.elapsed());
+    let mut drafts = match ran {
+        Ran::Returned(Ok(drafts)) => drafts,
+        Ran::Returned(Err(error)) => return after_error(consumer, tx, &error).await,
+        Ran::Panicked(message) => {
+            return (End::Failed(FailureKind::Panic, format!("the handler panicked: {message}")), false);
+        }
+        Ran::TimedOut => {
+            let error = format!("the handler took longer than {} s", handler.timeout.as_secs_f32());
+            return (End::Failed(FailureKind::Timeout, error), false);
+        }
+        Ran::Interrupted => return (End::Interrupted, false),
+    };
+
+    for draft in &mut drafts {
+        draft.caused_by(&metadata);
+    }
+    match within_enqueue(consumer.statement, crate::outbox::insert::<DB>(&mut tx, drafts)).await {
+        Ok(_) => {}
+        Err(EnqueueError::Database(error)) => {
+            let end = match DB::condition(&error) {
+                Some(Condition::Conflict) => End::Conflict(error.to_string()),
+                Some(Condition::Unavailable) => End::Lost(error.to_string()),
+                // 25P02 here is the handler's swallowed error.
+                _ => End::Failed(FailureKind::Aborted, format!("the collected events could not be written: {error}")),
+            };
+            return (end, false);
+        }
+        Err(error) => {
+            let clean = within(ROLLBACK, tx.rollback()).await.is_ok();
+            return (End::Failed(FailureKind::Emit, error.to_string()), clean);
+        }
+    }
+    match within(consumer.statement, DB::commit(tx)).await {
+        Ok(()) => (End::Committed, true),
+        Err(error) => (commit_end::<DB>(&error), false),
+    }
+}
+
+/// How the handler's future ended.
+enum Ran {
+    Returned(Result<Vec<Draft>, HandlerError>),
+    Panicked(String),
+    TimedOut,
+    Interrupted,
+}
+
+async fn call<DB: Store>(
+    consumer: &Consumer<DB>,
+    handler: &HandlerPlan,
+    form: crate::event::Envelope,
+    metadata: &Metadata,
+    body: &[u8],
+    tx: &mut Transaction<'_, DB>,
+) -> Ran {
+    let span = tracing::info_span!(
+        "outbox.handle",
+        consumer = %consumer.plan.name,
+        event = %metadata.event_type,
+        event_id = %metadata.event_id,
+        attempt = metadata.attempt,
+        trace_id = metadata.trace.as_ref().map(|context| context.trace_id()),
+    );
+    if let Some(context) = &metadata.trace {
+        trace::set_parent(&span, context);
+    }
+    let mut call = Call {
+        delivery: Delivery { metadata, body, form, states: &consumer.states, cancelled: &consumer.stopping },
+        tx: DB::tx_ref(tx),
+        emit: Emit::default(),
+    };
+    let run = async {
+        // The call itself may panic before it returns its future.
+        let future = AssertUnwindSafe(async { (handler.descriptor.call)(&mut call).await }).catch_unwind();
+        tokio::select! {
+            biased;
+            ended = tokio::time::timeout(handler.timeout, future) => match ended {
+                Ok(Ok(result)) => Ok(result),
+                Ok(Err(panic)) => Err(Ran::Panicked(crate::runtime::supervise::panic_text(&*panic))),
+                Err(_) => Err(Ran::TimedOut),
+            },
+            () = consumer.abort.cancelled() => Err(Ran::Interrupted),
+        }
+    };
+    match trace::scope(metadata.trace.clone(), run.instrument(span)).await {
+        Ok(Ok(handled)) => {
+            let mut drafts = std::mem::take(&mut call.emit.drafts);
+            drafts.extend(handled.drafts);
+            Ran::Returned(Ok(drafts))
+        }
+        Ok(Err(error)) => Ran::Returned(Err(error)),
+        Err(ran) => ran,
+    }
+}
+
+/// After a handler's error: whose fault was it?
+async fn after_error<DB: Store>(consumer: &Consumer<DB>, tx: Transaction<'_, DB>, error: &HandlerError) -> (End, bool) {
+    let text = chain(error);
+    let condition = error.error().and_then(DB::condition);
+    let clean = within(ROLLBACK, tx.rollback()).await.is_ok();
+    let failed = |kind| End::Failed(kind, text.clone());
+    let end = match (&error.failure, condition) {
+        (_, Some(Condition::IdleInTransaction)) => failed(FailureKind::Error),
+        _ if !clean => End::Lost(text.clone()),
+        (Failure::Error { .. }, Some(Condition::Conflict)) => End::Conflict(text.clone()),
+        // The handler may have talked to another database: only ours pauses the consumer.
+        (Failure::Error { .. }, Some(Condition::Unavailable)) => match super::gate::Gate::check(&consumer.pool).await {
+            Ok(()) => failed(FailureKind::Error),
+            Err(error) => End::Lost(error),
+        },
+        (Failure::Error { class: Class::Dead, .. }, _) => failed(FailureKind::Dead),
+        (Failure::Error { .. } | Failure::Extract(_), _) => failed(FailureKind::Error),
+        (Failure::Undecodable(_), _) => failed(FailureKind::Undecodable),
+        (Failure::RetryAfter(delay), _) => failed(FailureKind::RetryAfter(*delay)),
+        (Failure::Rejected(_), _) => failed(FailureKind::Rejected),
+    };
+    (end, clean)
+}
+
+/// An engine statement failed: never the handler's fault.
+fn database_end<DB: Store>(error: &sqlx::Error) -> End {
+    match DB::condition(error) {
+        Some(Condition::Conflict) => End::Conflict(error.to_string()),
+        _ => End::Lost(error.to_string()),
+    }
+}
+
+/// A commit failed. An answer of the server means that nothing was committed; no answer means that nobody knows.
+fn commit_end<DB: Store>(error: &sqlx::Error) -> End {
+    match (DB::condition(error), error) {
+        (Some(Condition::Conflict), _) => End::Conflict(error.to_string()),
+        (Some(Condition::IdleInTransaction), _) => End::Failed(
+            FailureKind::Aborted,
+            "the server ended the transaction because it was idle for too long (idle_in_transaction_session_timeout)".to_owned(),
+        ),
+        (None, sqlx::Error::Database(error)) => match error.code().as_deref() {
+            Some("25P02") => End::Failed(
+                FailureKind::Aborted,
+                "a statement in the handler failed and its error was ignored: the transaction was aborted, nothing was committed".to_owned(),
+            ),
+            Some("25P01") => End::Failed(
+                FailureKind::Aborted,
+                "the handler ended the transaction itself (COMMIT or ROLLBACK): the engine commits, with the dedup record".to_owned(),
+            ),
+            _ => End::Failed(FailureKind::Error, format!("the commit failed: {error}")),
+        },
+        _ => End::Lost(error.to_string()),
+    }
+}
+
+async fn within_enqueue<T>(
+    deadline: Duration,
+    insert: impl Future<Output = Result<T, EnqueueError>>,
+) -> Result<T, EnqueueError> {
+    match tokio::time::timeout(deadline, insert).await {
+        Ok(result) => result,
+        Err(_) => Err(EnqueueError::Database(sqlx::Error::PoolTimedOut)),
+    }
+}
+
+/// An error and its causes on one line, bounded.
+fn chain(error: &HandlerError) -> String {
+    const BYTES: usize = 2000;
+    let mut text = error.to_string();
+    let mut cause = error.error();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+        if text.len() > BYTES {
+            break;
+        }
+    }
+    let text = text.replace('\0', "\u{fffd}");
+    let mut end = text.len().min(BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}

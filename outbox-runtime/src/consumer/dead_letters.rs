@@ -1,0 +1,137 @@
+//! The broker's delivery limit is the last net (C7): what fell into it is moved to `parked_messages`, to be run alone if it never came to an
+//! end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::Backoff;
+use crate::broker::rabbitmq::connection::Link;
+use crate::broker::rabbitmq::consume::{AckHandle, Subscription, subscribe, take};
+use crate::broker::rabbitmq::declare::depth;
+use crate::broker::topology::{dead_queue, unreadable_queue};
+use crate::consumer::Consumer;
+use crate::consumer::deliver::{new_parked, park};
+use crate::consumer::identify::identify;
+use crate::consumer::raw::RawMessage;
+use crate::inbox::{NewParked, ParkedStatus, Reason};
+use crate::store::Store;
+use crate::telemetry::{Repeated, names};
+
+const PREFETCH: u16 = 8;
+/// How often the queue that nobody consumes is looked at.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Drains the dead-letter queue of one consumer. Runs on the engine's thread.
+pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>, link: Arc<Link>) {
+    let queue = dead_queue(&consumer.queue);
+    let mut state = link.state();
+    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
+    let mut trouble = Repeated::new();
+    loop {
+        let ready = async {
+            let _ = state.wait_for(|state| state.generation().is_some()).await;
+            consumer.gate.open().await;
+        };
+        tokio::select! {
+            () = ready => {}
+            () = consumer.stopping.cancelled() => return,
+        }
+        let reason = match subscribe(&link, &queue, &format!("{}.dead", consumer.tag()), PREFETCH).await {
+            Ok(mut subscription) => {
+                backoff.reset();
+                trouble.clear();
+                let given_up = CancellationToken::new();
+                let reason = drain(&consumer, &link, &mut subscription, &given_up).await;
+                given_up.cancel();
+                subscription.close().await;
+                if consumer.stopping.is_cancelled() {
+                    return;
+                }
+                reason
+            }
+            Err(error) => error.to_string(),
+        };
+        if let Some(count) = trouble.note(&reason) {
+            tracing::warn!(consumer = %consumer.plan.name, %queue, %reason, failures = count, "the dead-letter queue is not drained; trying again for ever");
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff.next()) => {}
+            () = consumer.stopping.cancelled() => return,
+        }
+    }
+}
+
+async fn drain<DB: Store>(
+    consumer: &Arc<Consumer<DB>>,
+    link: &Link,
+    subscription: &mut Subscription,
+    given_up: &CancellationToken,
+) -> String {
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            biased;
+            () = consumer.stopping.cancelled() => return String::new(),
+            _ = look.tick() => unreadable(consumer, link).await,
+            delivery = subscription.stream.next() => match delivery {
+                Some(Ok(delivery)) => {
+                    let (raw, ack) = take(delivery);
+                    let (task, given_up) = (Arc::clone(consumer), given_up.clone());
+                    let work = async move { move_one(&task, raw, ack, &given_up).await };
+                    consumer.tasks.spawn_on(work, &consumer.handle);
+                }
+                Some(Err(error)) => return error.to_string(),
+                None => return "the broker cancelled the subscription".to_owned(),
+            },
+        }
+    }
+}
+
+async fn move_one<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, ack: AckHandle, given_up: &CancellationToken) {
+    let parked = dead_letter(consumer, &raw);
+    if park(consumer, parked, given_up).await && !ack.ack().await {
+        metrics::counter!(names::ACK_LOST, "consumer" => consumer.plan.name.clone()).increment(1);
+    }
+}
+
+/// What a dead letter becomes: one that can be handled gets runs of its own; the others wait for a person.
+fn dead_letter<DB: Store>(consumer: &Consumer<DB>, raw: &RawMessage) -> NewParked {
+    let error = "the broker delivered it as often as it may without getting an ack".to_owned();
+    match identify(raw, &consumer.plan.name, consumer.max_body) {
+        Ok(incoming) => {
+            let (status, reason, error) = match consumer.handler(&incoming) {
+                Ok(_) => (ParkedStatus::Retrying { after: Duration::ZERO }, Reason::DeliveryLimit, error),
+                Err((reason, error)) => (ParkedStatus::Dead, reason, error),
+            };
+            NewParked { isolated: true, ..new_parked(consumer, raw, &incoming, status, reason, error, 0) }
+        }
+        Err(rejected) => NewParked {
+            consumer: consumer.plan.name.clone(),
+            inbox: None,
+            event_id: rejected.event_id,
+            event_type: rejected.event_type,
+            body: raw.body.clone(),
+            properties: serde_json::to_string(&raw.properties).unwrap_or_else(|_| "{}".to_owned()),
+            status: ParkedStatus::Dead,
+            reason: rejected.reason,
+            error: Some(rejected.error),
+            attempts: 0,
+            isolated: true,
+            enqueued_at: None,
+        },
+    }
+}
+
+async fn unreadable<DB: Store>(consumer: &Consumer<DB>, link: &Link) {
+    let queue = unreadable_queue(&consumer.queue);
+    let Ok((_, connection)) = link.connection() else { return };
+    if let Ok(messages) = depth(&connection, &queue).await {
+        metrics::gauge!(names::UNREADABLE, "consumer" => consumer.plan.name.clone()).set(messages);
+        if messages > 0 {
+            tracing::error!(consumer = %consumer.plan.name, %queue, messages, "messages that could not even be parked wait for an operator");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Re-running parked messages: any instance claims what is due (C2, C3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::sleep;
+
+use crate::consumer::Consumer;
+use crate::consumer::attempt::{self, End, Origin};
+use crate::consumer::decide::{Decision, FailureKind, decide};
+use crate::consumer::deliver::{CONFLICTS, Lost, conflict_pause};
+use crate::consumer::identify::identify;
+use crate::consumer::raw::{Properties, RawMessage};
+use crate::inbox::{ParkedClaim, ParkedRow, Reason, Reparked};
+use crate::store::Store;
+use crate::store::session::{Session, within};
+use crate::telemetry::names;
+
+/// How long a claim holds until the run's own transaction takes the row.
+const LEASE: Duration = Duration::from_secs(60);
+/// The longest pause between two looks for due messages.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Looks for due messages of one consumer. Runs on the service's own tokio runtime.
+pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>) {
+    loop {
+        let due = consumer.next_rerun(POLL);
+        tokio::select! {
+            () = due => {}
+            () = consumer.stopping.cancelled() => return,
+        }
+        tokio::select! {
+            () = consumer.gate.open() => {}
+            () = consumer.stopping.cancelled() => return,
+        }
+        // One permit is enough to look; more are taken as they are free.
+        let Ok(first) = Arc::clone(&consumer.permits).acquire_owned().await else { return };
+        let mut permits = vec![first];
+        while let Ok(permit) = Arc::clone(&consumer.permits).try_acquire_owned() {
+            permits.push(permit);
+        }
+        let claim_id = format!("{}:{}", consumer.instance, ulid::Ulid::new());
+        let claim = ParkedClaim {
+            consumer: consumer.plan.name.clone(),
+            claim_id: claim_id.clone(),
+            limit: permits.len() as i64,
+            lease: LEASE,
+        };
+        let claimed = async {
+            let mut session = Session::acquire(&consumer.pool).await?;
+            let result = within(consumer.statement, DB::claim_parked(session.connection()?, &claim)).await;
+            session.finish(result)
+        };
+        let rows = match claimed.await {
+            Ok(rows) => rows,
+            Err(error) => {
+                consumer.gate.close(&error.to_string());
+                continue;
+            }
+        };
+        if rows.len() == permits.len() {
+            consumer.rerun_after(Duration::ZERO);
+        }
+        for row in rows {
+            let (consumer, claim_id) = (Arc::clone(&consumer), claim_id.clone());
+            let permit = permits.pop();
+            consumer.tasks.clone().spawn(async move { rerun(&consumer, row, &claim_id, permit).await });
+        }
+    }
+}
+
+async fn rerun<DB: Store>(
+    consumer: &Consumer<DB>,
+    row: ParkedRow,
+    claim_id: &str,
+    permit: Option<OwnedSemaphorePermit>,
+) {
+    // A message that may take the process with it takes nobody else's run with it.
+    let _alone = if row.isolated {
+        drop(permit);
+        let all = u32::from(consumer.plan.concurrency);
+        let alone = Arc::clone(&consumer.permits).acquire_many_owned(all);
+        tokio::select! {
+            permits = alone => permits.ok(),
+            () = consumer.stopping.cancelled() => {
+                end(consumer, row.parked_id, claim_id, &Reparked::PutBack).await;
+                return;
+            }
+        }
+    } else {
+        permit
+    };
+    let reparked = decide_row(consumer, &row, claim_id).await;
+    if let Some(reparked) = reparked {
+        end(consumer, row.parked_id, claim_id, &reparked).await;
+    }
+}
+
+/// Runs the message; `None` if its row is gone or not ours any more.
+async fn decide_row<DB: Store>(consumer: &Consumer<DB>, row: &ParkedRow, claim_id: &str) -> Option<Reparked> {
+    let properties: Properties = serde_json::from_str(&row.properties).unwrap_or_default();
+    let raw = RawMessage { body: row.body.clone(), properties };
+    let incoming = match identify(&raw, &consumer.plan.name, consumer.max_body) {
+        Ok(incoming) => incoming,
+        Err(rejected) => return Some(Reparked::Dead { reason: rejected.reason, error: rejected.error }),
+    };
+    let handler = match consumer.handler(&incoming) {
+        Ok(handler) => handler,
+        // Another build may know it: this one lets it wait.
+        Err((_, error)) => return Some(Reparked::Again { after: Duration::from_secs(30), error }),
+    };
+    let attempts = u32::try_from(row.attempts).unwrap_or(u32::MAX);
+    if attempts > handler.retry.max_attempts {
+        let error = "its runs never came to an end: the process or its connection was lost each time".to_owned();
+        return Some(Reparked::Dead { reason: Reason::AttemptsSpent, error });
+    }
+    let origin = Origin::Parked { parked_id: row.parked_id, claim_id };
+    let (mut conflicts, mut losses) = (0_u32, 0_u32);
+    loop {
+        let (kind, error) = match attempt::run(consumer, handler, &incoming, &raw.body, origin, attempts).await {
+            End::Committed => {
+                consumer.record_effect(&incoming);
+                return None;
+            }
+            End::Abandoned | End::Known(_) | End::Reused | End::TooOld => {
+                metrics::counter!(names::ABANDONED, "consumer" => consumer.plan.name.clone()).increment(1);
+                return None;
+            }
+            End::Interrupted => return Some(Reparked::PutBack),
+            End::Conflict(error) => {
+                metrics::counter!(names::CONFLICTS, "consumer" => consumer.plan.name.clone()).increment(1);
+                conflicts += 1;
+                if conflicts < CONFLICTS {
+                    sleep(conflict_pause(conflicts)).await;
+                    continue;
+                }
+                (FailureKind::Error, error)
+            }
+            End::Lost(error) => match consumer.lost(&error, &mut losses).await {
+                Lost::Again if consumer.gate.watch().borrow().is_none() => continue,
+                Lost::Again => return Some(Reparked::PutBack),
+                Lost::HandlersFault(error) => (FailureKind::ConnectionLost, error),
+            },
+            End::Failed(kind, error) => (kind, error),
+        };
+        consumer.record_failure(&incoming, kind, &error, attempts);
+        return Some(match decide(kind, attempts, true, handler.retry) {
+            Decision::RunNow => Reparked::Again { after: Duration::ZERO, error },
+            Decision::Park(after) => Reparked::Again { after, error },
+            Decision::Dead(reason) => Reparked::Dead { reason, error },
+        });
+    }
+}
+
+/// Writes the end of a run that did not commit; tries until it works or the claim has run out anyway.
+async fn end<DB: Store>(consumer: &Consumer<DB>, parked_id: i64, claim_id: &str, reparked: &Reparked) {
+    let started = tokio::time::Instant::now();
+    loop {
+        let written = async {
+            let mut session = Session::acquire(&consumer.pool).await?;
+            let statement = DB::repark(session.connection()?, parked_id, claim_id, reparked);
+            let result = within(consumer.statement, statement).await;
+            session.finish(result)
+        };
+        match written.await {
+            Ok(_) => break,
+            Err(error) => {
+                consumer.gate.close(&error.to_string());
+                tokio::select! {
+                    () = consumer.gate.open() => {}
+                    () = consumer.abort.cancelled() => return,
+                }
+                if started.elapsed() > LEASE * 2 {
+                    return;
+                }
+            }
+        }
+    }
+    match reparked {
+        Reparked::Again { after, .. } => {
+            metrics::counter!(names::PARKED, "consumer" => consumer.plan.name.clone(), "reason" => Reason::HandlerFailed.as_str()).increment(1);
+            consumer.rerun_after(*after);
+        }
+        Reparked::Dead { reason, error } => {
+            metrics::counter!(names::DEAD, "consumer" => consumer.plan.name.clone(), "reason" => reason.as_str())
+                .increment(1);
+            tracing::error!(consumer = %consumer.plan.name, parked_id, reason = reason.as_str(), %error, "a message is Dead; it waits in parked_messages");
+        }
+        Reparked::PutBack => {}
+    }
+}

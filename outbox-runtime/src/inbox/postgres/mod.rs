@@ -1,0 +1,11 @@
+//! The inbox on PostgreSQL.
+
+mod dedup;
+mod floor;
+mod park;
+mod rerun;
+
+pub(crate) use self::dedup::{disposition, inbox_record, insert_inbox};
+pub(crate) use self::floor::{hold_floor, move_floor};
+pub(crate) use self::park::{park, parked_stats};
+pub(crate) use self::rerun::{begin_rerun, claim_parked, repark};

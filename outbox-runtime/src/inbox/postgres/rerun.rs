@@ -1,0 +1,105 @@
+//! Re-running parked messages (C2, C3).
+
+use sqlx::{PgConnection, Row};
+
+use crate::inbox::{ParkedClaim, ParkedRow, Reparked};
+
+/// A claim counts as an attempt before anything runs: a message that takes the process with it comes to an end.
+const CLAIM: &str = "
+WITH due AS MATERIALIZED (
+    SELECT parked_id FROM parked_messages
+    WHERE consumer = $1 AND status = 'Retrying' AND next_attempt_at <= now() AND (locked_until IS NULL OR locked_until < now())
+    ORDER BY next_attempt_at, parked_id LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+UPDATE parked_messages AS p
+SET attempts = p.attempts + 1, locked_by = $3, locked_until = clock_timestamp() + $4 * interval '1 millisecond'
+FROM due WHERE p.parked_id = due.parked_id
+RETURNING p.parked_id, p.event_id, p.body, p.properties::text AS properties, p.attempts, p.isolated";
+
+/// Takes the row (its lock is the lease from here on) and turns the dedup record to Processed; the statement also makes sure of the flush.
+const BEGIN: &str = "
+WITH flushed AS MATERIALIZED (
+    SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END AS done
+),
+taken AS (
+    DELETE FROM parked_messages WHERE parked_id = $1 AND locked_by = $2 AND status = 'Retrying' RETURNING consumer, event_id
+)
+UPDATE inbox_messages AS i SET state = 'Processed', decided_at = clock_timestamp()
+FROM taken, flushed WHERE i.consumer = taken.consumer AND i.event_id = taken.event_id AND i.state = 'Retrying'";
+
+const AGAIN: &str = "
+UPDATE parked_messages
+SET next_attempt_at = clock_timestamp() + $3 * interval '1 millisecond', error = $4, reason = 'handler failed',
+    locked_by = NULL, locked_until = NULL
+WHERE parked_id = $1 AND locked_by = $2 AND status = 'Retrying'";
+
+const DEAD: &str = "
+WITH flushed AS MATERIALIZED (
+    SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END AS done
+),
+ended AS (
+    UPDATE parked_messages SET status = 'Dead', reason = $3, error = $4, locked_by = NULL, locked_until = NULL
+    WHERE parked_id = $1 AND locked_by = $2 AND status = 'Retrying' RETURNING consumer, event_id
+)
+UPDATE inbox_messages AS i SET state = 'Dead', decided_at = clock_timestamp()
+FROM ended, flushed WHERE i.consumer = ended.consumer AND i.event_id = ended.event_id AND i.state = 'Retrying'";
+
+const PUT_BACK: &str = "
+UPDATE parked_messages SET attempts = attempts - 1, locked_by = NULL, locked_until = NULL
+WHERE parked_id = $1 AND locked_by = $2 AND status = 'Retrying'";
+
+pub(crate) async fn claim_parked(
+    connection: &mut PgConnection,
+    claim: &ParkedClaim,
+) -> Result<Vec<ParkedRow>, sqlx::Error> {
+    let rows = sqlx::query(CLAIM)
+        .bind(&claim.consumer)
+        .bind(claim.limit)
+        .bind(&claim.claim_id)
+        .bind(i64::try_from(claim.lease.as_millis()).unwrap_or(i64::MAX))
+        .fetch_all(connection)
+        .await?;
+    let mut parked = rows
+        .iter()
+        .map(|row| {
+            Ok(ParkedRow {
+                parked_id: row.try_get("parked_id")?,
+                event_id: row.try_get("event_id")?,
+                body: row.try_get("body")?,
+                properties: row.try_get("properties")?,
+                attempts: row.try_get("attempts")?,
+                isolated: row.try_get("isolated")?,
+            })
+        })
+        .collect::<Result<Vec<_>, sqlx::Error>>()?;
+    parked.sort_by_key(|row| row.parked_id);
+    Ok(parked)
+}
+
+pub(crate) async fn begin_rerun(
+    connection: &mut PgConnection,
+    parked_id: i64,
+    claim_id: &str,
+) -> Result<bool, sqlx::Error> {
+    Ok(sqlx::query(BEGIN).bind(parked_id).bind(claim_id).execute(connection).await?.rows_affected() == 1)
+}
+
+pub(crate) async fn repark(
+    connection: &mut PgConnection,
+    parked_id: i64,
+    claim_id: &str,
+    reparked: &Reparked,
+) -> Result<bool, sqlx::Error> {
+    let query = match reparked {
+        Reparked::Again { after, error } => sqlx::query(AGAIN)
+            .bind(parked_id)
+            .bind(claim_id)
+            .bind(i64::try_from(after.as_millis()).unwrap_or(i64::MAX))
+            .bind(error),
+        Reparked::Dead { reason, error } => {
+            sqlx::query(DEAD).bind(parked_id).bind(claim_id).bind(reason.as_str()).bind(error)
+        }
+        Reparked::PutBack => sqlx::query(PUT_BACK).bind(parked_id).bind(claim_id),
+    };
+    Ok(query.execute(connection).await?.rows_affected() == 1)
+}

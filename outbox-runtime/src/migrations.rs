@@ -1,0 +1,29 @@
+//! The SQL of the tables, for DBAs who run it themselves.
+
+/// One migration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Script {
+    /// Its number.
+    pub version: i64,
+    /// Its name.
+    pub name: &'static str,
+    /// Its SQL, to be run in one transaction.
+    pub sql: &'static str,
+}
+
+/// The migrations for PostgreSQL, in the order in which they run.
+///
+/// ```
+/// # #[cfg(feature = "postgres")]
+/// for script in outbox_runtime::migrations::sql() {
+///     println!("-- {:04} {}\n{}", script.version, script.name, script.sql);
+/// }
+/// ```
+#[cfg(feature = "postgres")]
+pub fn sql() -> Vec<Script> {
+    crate::store::postgres::MIGRATIONS
+        .iter()
+        .map(|(version, name, sql)| Script { version: *version, name, sql })
+        .collect()
+}

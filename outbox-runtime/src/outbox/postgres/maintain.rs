@@ -1,0 +1,77 @@
+//! What runs at intervals: expired leases, retention, figures.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, Row};
+
+use crate::outbox::postgres::claim::millis;
+use crate::outbox::{OutboxStats, STATS_BOUND};
+
+const PUT_BACK_EXPIRED: &str = "
+WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
+expired AS MATERIALIZED (
+    SELECT event_id FROM outbox_messages WHERE status = 'Processing' AND locked_until < now()
+    ORDER BY locked_until LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+UPDATE outbox_messages AS o SET status = 'Pending', locked_by = NULL, locked_until = NULL
+FROM expired, unflushed WHERE o.event_id = expired.event_id";
+
+const RELEASE: &str = "
+WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
+mine AS MATERIALIZED (
+    SELECT event_id FROM outbox_messages
+    WHERE status = 'Processing' AND locked_by = ANY($1) ORDER BY event_id FOR UPDATE SKIP LOCKED
+)
+UPDATE outbox_messages AS o SET status = 'Pending', locked_by = NULL, locked_until = NULL
+FROM mine, unflushed WHERE o.event_id = mine.event_id";
+
+const PURGE_PUBLISHED: &str = "
+WITH old AS MATERIALIZED (
+    SELECT event_id FROM outbox_messages
+    WHERE status = 'Published' AND published_at < now() - $1 * interval '1 millisecond'
+    ORDER BY published_at, event_id LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+DELETE FROM outbox_messages AS o USING old WHERE o.event_id = old.event_id";
+
+/// Each count is a bounded scan of a partial index; the oldest event is the least of three index heads.
+const STATS: &str = "
+SELECT
+  (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Pending' LIMIT $1) AS n) AS pending,
+  (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Processing' LIMIT $1) AS n) AS processing,
+  (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status <> 'Failed' LIMIT $1) AS n) AS held,
+  (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status = 'Failed' LIMIT $1) AS n) AS failed,
+  (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Processing' AND locked_until < now() LIMIT $1) AS n) AS expired,
+  extract(epoch FROM clock_timestamp() - LEAST(
+      (SELECT enqueued_at FROM outbox_messages WHERE status = 'Pending' ORDER BY next_attempt_at, event_id LIMIT 1),
+      (SELECT min(enqueued_at) FROM (SELECT enqueued_at FROM outbox_messages WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000) AS p),
+      (SELECT enqueued_at FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1)
+  ))::float8 AS oldest";
+
+pub(crate) async fn release(connection: &mut PgConnection, claim_ids: &[String]) -> Result<u64, sqlx::Error> {
+    Ok(sqlx::query(RELEASE).bind(claim_ids).execute(connection).await?.rows_affected())
+}
+
+pub(crate) async fn put_back_expired(connection: &mut PgConnection, limit: i64) -> Result<u64, sqlx::Error> {
+    Ok(sqlx::query(PUT_BACK_EXPIRED).bind(limit).execute(connection).await?.rows_affected())
+}
+
+pub(crate) async fn purge_published(
+    connection: &mut PgConnection,
+    keep: Duration,
+    limit: i64,
+) -> Result<u64, sqlx::Error> {
+    Ok(sqlx::query(PURGE_PUBLISHED).bind(millis(keep)).bind(limit).execute(connection).await?.rows_affected())
+}
+
+pub(crate) async fn outbox_stats(connection: &mut PgConnection) -> Result<OutboxStats, sqlx::Error> {
+    let row = sqlx::query(STATS).bind(STATS_BOUND).fetch_one(connection).await?;
+    let count = |name: &str| row.try_get::<i64, _>(name).map(|n| u64::try_from(n).unwrap_or(0));
+    Ok(OutboxStats {
+        pending: count("pending")?,
+        processing: count("processing")?,
+        held: count("held")?,
+        failed: count("failed")?,
+        expired: count("expired")?,
+        oldest: row.try_get::<Option<f64>, _>("oldest")?.and_then(|s| Duration::try_from_secs_f64(s.max(0.0)).ok()),
+    })
+}

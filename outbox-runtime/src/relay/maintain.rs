@@ -1,0 +1,136 @@
+//! What the relay does at intervals: renew leases, put back expired ones, delete old rows, measure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::relay::Relay;
+use crate::store::Store;
+use crate::store::session::{Session, within};
+use crate::telemetry::{Repeated, names};
+
+/// Rows of one maintenance statement.
+const CHUNK: i64 = 1_000;
+const PURGE_INTERVAL: Duration = Duration::from_secs(30);
+const STATS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Renews the leases of everything in flight, three times in their length (R2). Goes on during shutdown, as long as batches live.
+pub(super) async fn renew<DB: Store>(relay: Arc<Relay<DB>>) {
+    let mut tick = interval(relay.config.lease / 3);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut trouble = Repeated::new();
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = drained(&relay) => return,
+        }
+        let claims = relay.window.claims();
+        if claims.is_empty() {
+            continue;
+        }
+        let renewed = async {
+            let mut session = Session::acquire(&relay.pool).await?;
+            let statement = DB::renew(session.connection()?, &claims, relay.config.lease);
+            let result = within(relay.config.statement, statement).await;
+            session.finish(result)
+        };
+        match renewed.await {
+            Ok(_) => drop(trouble.clear()),
+            Err(error) => {
+                if let Some(count) = trouble.note(&error.to_string()) {
+                    tracing::warn!(%error, failures = count, "leases could not be renewed");
+                }
+            }
+        }
+    }
+}
+
+/// Completes when the relay stops and nothing is in flight any more.
+async fn drained<DB: Store>(relay: &Relay<DB>) {
+    relay.stop.cancelled().await;
+    while relay.window.in_flight() > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Sweeps, retention and figures.
+pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
+    let sweep = (relay.config.lease / 4).min(Duration::from_secs(2));
+    let mut tick = interval(sweep);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut purged, mut measured) = (None::<Instant>, None::<Instant>);
+    let due = |last: &Option<Instant>, interval: Duration| last.is_none_or(|at| at.elapsed() >= interval);
+    let mut trouble = Repeated::new();
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = relay.stop.cancelled() => return,
+        }
+        let round = async {
+            put_back(&relay).await?;
+            if due(&measured, STATS_INTERVAL) {
+                measure(&relay).await?;
+                measured = Some(Instant::now());
+            }
+            if due(&purged, PURGE_INTERVAL) {
+                purge(&relay).await?;
+                purged = Some(Instant::now());
+            }
+            Ok::<(), sqlx::Error>(())
+        };
+        match round.await {
+            Ok(()) => drop(trouble.clear()),
+            Err(error) => {
+                if let Some(count) = trouble.note(&error.to_string()) {
+                    tracing::warn!(%error, failures = count, "maintenance of the outbox failed; trying again");
+                }
+            }
+        }
+    }
+}
+
+async fn put_back<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
+    loop {
+        let mut session = Session::acquire(&relay.pool).await?;
+        let statement = DB::put_back_expired(session.connection()?, CHUNK);
+        let result = within(relay.config.statement, statement).await;
+        let count = session.finish(result)?;
+        if count > 0 {
+            metrics::counter!(names::LEASE_EXPIRED).increment(count);
+            tracing::info!(count, "put back events whose relay was gone");
+        }
+        if count < CHUNK.unsigned_abs() {
+            return Ok(());
+        }
+    }
+}
+
+async fn purge<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
+    while !relay.stop.is_cancelled() {
+        let mut session = Session::acquire(&relay.pool).await?;
+        let statement = DB::purge_published(session.connection()?, relay.config.keep, CHUNK);
+        let result = within(relay.config.statement, statement).await;
+        let count = session.finish(result)?;
+        metrics::counter!(names::PURGED).increment(count);
+        if count < CHUNK.unsigned_abs() {
+            return Ok(());
+        }
+        // Retention never competes with the claim for long.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+async fn measure<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
+    let mut session = Session::acquire(&relay.pool).await?;
+    let result = within(relay.config.statement, DB::outbox_stats(session.connection()?)).await;
+    let stats = session.finish(result)?;
+    metrics::gauge!(names::PENDING).set(stats.pending as f64);
+    metrics::gauge!(names::PROCESSING).set(stats.processing as f64);
+    metrics::gauge!(names::HELD).set(stats.held as f64);
+    metrics::gauge!(names::FAILED_NOW).set(stats.failed as f64);
+    metrics::gauge!(names::EXPIRED_NOW).set(stats.expired as f64);
+    metrics::gauge!(names::OLDEST_UNPUBLISHED_SECONDS).set(stats.oldest.unwrap_or_default().as_secs_f64());
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! The relay: three stages joined by bounded queues. Claim (a short statement) -> publish (outside any transaction; each channel owns one
+//! batch at a time) -> settle (the outcomes of many batches in one statement, fenced by claim ids).
+
+mod claim;
+mod destination;
+mod fate;
+mod maintain;
+mod publish;
+mod settle;
+mod window;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::Pool;
+use tokio::sync::{Mutex, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::broker::Declare;
+use crate::broker::rabbitmq::connection::Link;
+use crate::outbox::{ClaimedRow, Settlement};
+use crate::relay::window::{Permit, Window};
+use crate::runtime::health::Board;
+use crate::runtime::supervise::supervise;
+use crate::store::Store;
+
+/// How a relay works. Every figure is bounded, so that memory does not depend on the backlog.
+#[derive(Debug, Clone)]
+pub(crate) struct RelayConfig {
+    pub(crate) instance: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) declare: Declare,
+    /// Rows of one claim and of one batch.
+    pub(crate) batch: usize,
+    /// Rows and bytes between claim and settle.
+    pub(crate) window_rows: usize,
+    pub(crate) window_bytes: usize,
+    /// Channels that publish at the same time.
+    pub(crate) channels: usize,
+    /// How long a claim holds before somebody else may take it; renewed while its batch lives.
+    pub(crate) lease: Duration,
+    /// How long a batch waits for its confirms: shorter than the lease.
+    pub(crate) confirm: Duration,
+    /// The longest pause between two scans.
+    pub(crate) poll: Duration,
+    /// How long published rows are kept.
+    pub(crate) keep: Duration,
+    /// How long one statement may take.
+    pub(crate) statement: Duration,
+}
+
+/// Rows of one claim for one exchange.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) rows: Vec<ClaimedRow>,
+    pub(crate) claim: Arc<str>,
+    pub(crate) claimed_at: tokio::time::Instant,
+    pub(crate) permit: Permit,
+}
+
+/// The outcomes of one batch, on their way to the table.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) settlements: Vec<Settlement>,
+    pub(crate) permit: Permit,
+}
+
+/// What the stages share.
+pub(crate) struct Relay<DB: Store> {
+    pub(crate) config: RelayConfig,
+    pub(crate) pool: Pool<DB>,
+    pub(crate) link: Arc<Link>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) window: Arc<Window>,
+    pub(crate) destinations: destination::Destinations,
+    /// No more claims; what is claimed and not begun goes back.
+    pub(crate) stop: CancellationToken,
+}
+
+impl<DB: Store> Relay<DB> {
+    pub(crate) fn new(
+        config: RelayConfig,
+        pool: Pool<DB>,
+        link: Arc<Link>,
+        board: Arc<Board>,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        let window = Window::new(config.window_rows, config.window_bytes);
+        Arc::new(Self { config, pool, link, board, window, destinations: destination::Destinations::default(), stop })
+    }
+
+    /// Starts all stages on the current tokio runtime.
+    pub(crate) fn start(self: &Arc<Self>, tasks: &TaskTracker) {
+        // As many batches may wait as channels publish: more would only hold leases.
+        let (to_publish, publish) = mpsc::channel::<Batch>(self.config.channels);
+        let (to_settle, settle) = mpsc::channel::<Settled>(self.config.channels * 4);
+        let publish = Arc::new(Mutex::new(publish));
+        let settle = Arc::new(Mutex::new(settle));
+
+        let relay = Arc::clone(self);
+        self.spawn(tasks, "relay claim".to_owned(), move || claim::run(Arc::clone(&relay), to_publish.clone()));
+        for channel in 1..=self.config.channels {
+            let (relay, publish, to_settle) = (Arc::clone(self), Arc::clone(&publish), to_settle.clone());
+            self.spawn(tasks, format!("relay publish {channel}"), move || {
+                publish::run(Arc::clone(&relay), Arc::clone(&publish), to_settle.clone())
+            });
+        }
+        drop(to_settle);
+        let relay = Arc::clone(self);
+        self.spawn(tasks, "relay settle".to_owned(), move || settle::run(Arc::clone(&relay), Arc::clone(&settle)));
+        let relay = Arc::clone(self);
+        self.spawn(tasks, "relay renew".to_owned(), move || maintain::renew(Arc::clone(&relay)));
+        let relay = Arc::clone(self);
+        self.spawn(tasks, "relay maintain".to_owned(), move || maintain::run(Arc::clone(&relay)));
+    }
+
+    fn spawn<F, Fut>(&self, tasks: &TaskTracker, name: String, make: F)
+    where
+        F: FnMut() -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        tasks.spawn(supervise(name, Arc::clone(&self.board), self.stop.clone(), make));
+    }
+
+    /// After the deadline of a shutdown: gives back what is still claimed.
+    pub(crate) async fn release(&self) {
+        let claims = self.window.claims();
+        if claims.is_empty() {
+            return;
+        }
+        let released = async {
+            let mut session = crate::store::session::Session::acquire(&self.pool).await?;
+            let result = DB::release(session.connection()?, &claims).await;
+            session.finish(result)
+        };
+        match crate::store::session::within(Duration::from_secs(2), released).await {
+            Ok(count) => metrics::counter!(crate::telemetry::names::PUT_BACK).increment(count),
+            Err(error) => tracing::warn!(%error, "claims could not be put back; their leases will run out"),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Stage two: one batch at a time on one channel; a batch that closes it is offered again in halves, down to single rows (R3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lapin::Channel;
+use lapin::options::ConfirmSelectOptions;
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::Instant;
+
+use crate::broker::Declare;
+use crate::broker::rabbitmq::connection::LinkState;
+use crate::broker::rabbitmq::message::outgoing;
+use crate::broker::rabbitmq::publish::{BatchEnd, Item, Verdict, publish_batch};
+use crate::broker::rabbitmq::{RabbitError, answered, declare};
+use crate::broker::topology::qualified;
+use crate::outbox::{ClaimedRow, Fate, Settlement};
+use crate::relay::fate::{Budget, Word, fate};
+use crate::relay::{Batch, Relay, Settled};
+use crate::store::Store;
+use crate::telemetry::names;
+
+pub(super) async fn run<DB: Store>(
+    relay: Arc<Relay<DB>>,
+    batches: Arc<Mutex<mpsc::Receiver<Batch>>>,
+    to_settle: mpsc::Sender<Settled>,
+) {
+    let mut publisher = Publisher { relay: &relay, channel: None };
+    loop {
+        // Held only while waiting: whoever is free takes the next batch.
+        let batch = batches.lock().await.recv().await;
+        let Some(batch) = batch else { return };
+        let settlements = if relay.stop.is_cancelled() {
+            metrics::counter!(names::PUT_BACK).increment(batch.rows.len() as u64);
+            batch.rows.iter().map(|row| settlement(row, &batch.claim, Fate::PutBack)).collect()
+        } else {
+            publisher.publish(&batch).await
+        };
+        if to_settle.send(Settled { settlements, permit: batch.permit }).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn settlement(row: &ClaimedRow, claim: &str, fate: Fate) -> Settlement {
+    Settlement { event_id: row.event_id.clone(), claim_id: claim.to_owned(), fate }
+}
+
+struct Publisher<'r, DB: Store> {
+    relay: &'r Relay<DB>,
+    channel: Option<(u64, Channel)>,
+}
+
+impl<DB: Store> Publisher<'_, DB> {
+    async fn publish(&mut self, batch: &Batch) -> Vec<Settlement> {
+        let exchange = batch.rows.first().map_or("", |row| row.exchange.as_str());
+        let exchange = qualified(self.relay.config.namespace.as_deref(), exchange);
+        let words = match self.relay.destinations.backing_off(&exchange) {
+            Some(rest) => vec![Word::Nacked(rest); batch.rows.len()],
+            None => self.words(batch, &exchange).await,
+        };
+        let since_claim = batch.claimed_at.elapsed();
+        batch
+            .rows
+            .iter()
+            .zip(words)
+            .map(|(row, word)| {
+                let budget = Budget {
+                    unroutable: row.unroutable,
+                    attempt_count: row.attempt_count,
+                    max_attempts: row.max_attempts,
+                };
+                let fate = fate(&word, budget);
+                record(row, &word, &fate, &exchange, since_claim);
+                settlement(row, &batch.claim, fate)
+            })
+            .collect()
+    }
+
+    /// What is known of each row after all its tries in this batch.
+    async fn words(&mut self, batch: &Batch, exchange: &str) -> Vec<Word> {
+        let mut words: Vec<Option<Word>> = vec![None; batch.rows.len()];
+        let mut ready = Vec::with_capacity(batch.rows.len());
+        for (index, row) in batch.rows.iter().enumerate() {
+            match outgoing(row, exchange) {
+                Ok(outgoing) => ready.push((index, outgoing)),
+                Err(unsendable) => words[index] = Some(Word::Refused(unsendable.0)),
+            }
+        }
+        let mut parts = vec![ready];
+        let mut declared = false;
+        while let Some(part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            let mut say = |part: &[(usize, _)], word: Word| {
+                for (index, _) in part {
+                    words[*index] = Some(word.clone());
+                }
+            };
+            let channel = match self.channel().await {
+                Ok(channel) => channel,
+                Err(error) => {
+                    let word = Word::Unknown(error.to_string());
+                    say(&part, word.clone());
+                    parts.drain(..).for_each(|rest| say(&rest, word.clone()));
+                    break;
+                }
+            };
+            let items: Vec<Item<'_>> = part
+                .iter()
+                .map(|(index, outgoing)| Item {
+                    event_id: &batch.rows[*index].event_id,
+                    outgoing: outgoing.clone(),
+                    body: batch.rows[*index].payload.as_bytes(),
+                })
+                .collect();
+            let started = Instant::now();
+            let end = publish_batch(&channel, &items, self.relay.config.confirm).await;
+            if !matches!(end, BatchEnd::Decided(_)) {
+                self.channel = None;
+            }
+            match end {
+                BatchEnd::Decided(verdicts) => {
+                    metrics::histogram!(names::CONFIRM_SECONDS).record(started.elapsed());
+                    let nacked = verdicts.contains(&Verdict::Nacked);
+                    let rest = if nacked { self.relay.destinations.refused(exchange) } else { Duration::ZERO };
+                    if !nacked {
+                        self.relay.destinations.accepted(exchange);
+                    }
+                    for ((index, outgoing), verdict) in part.iter().zip(verdicts) {
+                        words[*index] = Some(match verdict {
+                            Verdict::Published => Word::Published,
+                            Verdict::Nacked => Word::Nacked(rest),
+                            Verdict::Unknown => Word::Unknown("a confirm of the batch is missing".to_owned()),
+                            Verdict::Returned { code, text } => Word::Unroutable(format!(
+                                "{code} {text}: no queue is bound to exchange {exchange:?} for routing key {:?}",
+                                outgoing.routing_key.as_str()
+                            )),
+                        });
+                    }
+                }
+                // The exchange is missing, or may not be written to: the same for every event of the batch.
+                BatchEnd::ChannelClosed { code: 404, .. } if !declared && self.declares() => {
+                    declared = true;
+                    self.declare(exchange).await;
+                    parts.push(part);
+                }
+                BatchEnd::ChannelClosed { code: code @ (403 | 404), text } => {
+                    say(&part, Word::Unroutable(format!("{code} {text}: exchange {exchange:?}")));
+                }
+                BatchEnd::ChannelClosed { code, text } | BatchEnd::ConnectionClosed { code, text } => {
+                    if part.len() == 1 {
+                        say(&part, Word::Refused(format!("{code} {text}: exchange {exchange:?}")));
+                    } else {
+                        let mut first = part;
+                        let second = first.split_off(first.len() / 2);
+                        parts.push(second);
+                        parts.push(first);
+                    }
+                }
+                BatchEnd::Lost(reason) => {
+                    let word = Word::Unknown(reason);
+                    say(&part, word.clone());
+                    parts.drain(..).for_each(|rest| say(&rest, word.clone()));
+                }
+            }
+        }
+        words.into_iter().map(|word| word.unwrap_or_else(|| Word::Unknown("not published".to_owned()))).collect()
+    }
+
+    /// The channel of this publisher, on the current connection; waits a little for one that is being made.
+    async fn channel(&mut self) -> Result<Channel, RabbitError> {
+        let mut state = self.relay.link.state();
+        let up = state.wait_for(|state| matches!(state, LinkState::Up(_)));
+        let generation = match tokio::time::timeout(Duration::from_secs(5), up).await {
+            Ok(Ok(state)) => state.generation(),
+            _ => return Err(RabbitError::NotConnected),
+        };
+        if let Some((made_on, channel)) = &self.channel
+            && Some(*made_on) == generation
+            && channel.status().connected()
+        {
+            return Ok(channel.clone());
+        }
+        let (generation, channel) = self.relay.link.channel().await?;
+        answered("asking for confirms", channel.confirm_select(ConfirmSelectOptions::default())).await?;
+        self.channel = Some((generation, channel.clone()));
+        Ok(channel)
+    }
+
+    fn declares(&self) -> bool {
+        self.relay.config.declare == Declare::On
+    }
+
+    /// An exchange that vanished, or of an event type that this build does not know: declared when it is first missed.
+    async fn declare(&self, exchange: &str) {
+        if let Ok((_, connection)) = self.relay.link.connection()
+            && let Err(error) = declare::exchange(&connection, exchange, false).await
+        {
+            tracing::warn!(exchange, %error, "a missing exchange could not be declared");
+        }
+    }
+}
+
+fn record(row: &ClaimedRow, word: &Word, fate: &Fate, exchange: &str, since_claim: Duration) {
+    let event = || row.event_type.clone();
+    match word {
+        Word::Published => {
+            metrics::histogram!(names::PUBLISH_LATENCY_SECONDS, "event" => event()).record(row.age + since_claim);
+        }
+        Word::Unroutable(_) => metrics::counter!(names::UNROUTABLE, "event" => event()).increment(1),
+        Word::Nacked(_) => metrics::counter!(names::NACKED, "exchange" => exchange.to_owned()).increment(1),
+        Word::Refused(_) => metrics::counter!(names::REFUSED, "event" => event()).increment(1),
+        Word::Unknown(_) => metrics::counter!(names::UNKNOWN).increment(1),
+    }
+    match fate {
+        Fate::Published => metrics::counter!(names::PUBLISHED, "event" => event()).increment(1),
+        Fate::Failed { error } => {
+            metrics::counter!(names::FAILED, "event" => event()).increment(1);
+            tracing::error!(event_id = %row.event_id, event = %row.event_type, %error, attempts = row.attempt_count + 1, "an event is Failed: its attempts are spent");
+        }
+        Fate::Retry { spent: true, error, .. } if row.attempt_count == 0 => {
+            tracing::warn!(event_id = %row.event_id, event = %row.event_type, %error, "an event is held; it is tried again with backoff");
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,298 @@
+//! Everything that can be said about a runtime before it starts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::broker::{Broker, Declare};
+use crate::error::{Result, StartError, StartProblem};
+use crate::event::name;
+use crate::handler::{HandlerDescriptor, StateMap};
+use crate::registry::settings::OwnedSettings;
+use crate::runtime::{ConsumerOptions, Database, Migrations, Role, Runtime, env};
+
+/// Configures a [`Runtime`]. Nothing is checked before [`start`](Self::start), which reports every problem at once.
+#[derive(Debug)]
+#[must_use = "a runtime does nothing until it is started"]
+pub struct RuntimeBuilder {
+    pub(crate) database: Option<Database>,
+    pub(crate) broker: Option<Broker>,
+    pub(crate) states: StateMap,
+    pub(crate) role: Role,
+    pub(crate) registry: Option<Vec<&'static HandlerDescriptor>>,
+    pub(crate) consumers: Option<Vec<String>>,
+    pub(crate) expected: Vec<String>,
+    pub(crate) settings: BTreeMap<String, OwnedSettings>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) instance: Option<String>,
+    pub(crate) migrations: Migrations,
+    pub(crate) declare: Declare,
+    pub(crate) signals: bool,
+    pub(crate) fail_fast: bool,
+    pub(crate) shutdown_timeout: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) confirm_timeout: Duration,
+    pub(crate) poll_interval: Duration,
+    pub(crate) keep_published: Duration,
+    pub(crate) dedup_window: Duration,
+    pub(crate) batch: usize,
+    pub(crate) window_bytes: usize,
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+impl RuntimeBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            database: None,
+            broker: None,
+            states: StateMap::default(),
+            role: Role::All,
+            registry: None,
+            consumers: None,
+            expected: Vec::new(),
+            settings: BTreeMap::new(),
+            namespace: None,
+            instance: None,
+            migrations: Migrations::Run,
+            declare: Declare::On,
+            signals: true,
+            fail_fast: false,
+            shutdown_timeout: Duration::from_secs(25),
+            lease: Duration::from_secs(60),
+            confirm_timeout: Duration::from_secs(30),
+            poll_interval: Duration::from_secs(1),
+            keep_published: DAY * 7,
+            dedup_window: DAY * 30,
+            batch: 500,
+            window_bytes: 16 * 1024 * 1024,
+        }
+    }
+
+    /// Reads `DATABASE_URL`, `AMQP_URL`, `OUTBOX_ROLE` (`all`, `relay`, `consume`, `publish-only`), `OUTBOX_NAMESPACE`, `OUTBOX_CONSUMERS` (names with
+    /// commas), `OUTBOX_MIGRATIONS` (`run`, `check`, `off`), `OUTBOX_DECLARE` (`on`, `passive`, `off`), `OUTBOX_FAIL_FAST`, `OUTBOX_INSTANCE` and
+    /// `OUTBOX_SHUTDOWN_SECONDS`; what is not set stays as it was.
+    ///
+    /// # Errors
+    /// Every variable with a wrong value, at once.
+    pub fn from_env(self) -> Result<Self, StartError> {
+        env::read(self, &|name| match std::env::var(name) {
+            Ok(value) => Some(Ok(value)),
+            Err(std::env::VarError::NotPresent) => None,
+            Err(std::env::VarError::NotUnicode(_)) => Some(Err(())),
+        })
+    }
+
+    /// Sets the database: a pool of the service's own.
+    pub fn database(mut self, database: impl Into<Database>) -> Self {
+        self.database = Some(database.into());
+        self
+    }
+
+    /// Sets the database by its URL; the runtime opens a pool of the right size.
+    pub fn database_url(mut self, url: impl Into<String>) -> Self {
+        self.database = Some(Database::Url(url.into()));
+        self
+    }
+
+    /// Sets the broker.
+    pub fn broker(mut self, broker: Broker) -> Self {
+        self.broker = Some(broker);
+        self
+    }
+
+    /// Gives handlers a value: they take it as `State<T>`.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.insert(value);
+        self
+    }
+
+    /// Sets what the runtime does.
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Uses these handlers, `handlers![path::to::handler]`, and nothing that is linked: for tests, plugins and platforms without link-time
+    /// registration.
+    pub fn registry(mut self, handlers: impl IntoIterator<Item = &'static HandlerDescriptor>) -> Self {
+        self.registry = Some(handlers.into_iter().collect());
+        self
+    }
+
+    /// Runs only these consumers of those that are linked.
+    pub fn consumers<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.consumers = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Refuses to start unless these consumers have handlers in this binary: the guard against a crate that was not linked.
+    pub fn expect_consumers<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.expected = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Settings of one consumer. What a handler or `consumer!` says otherwise is a start error with both places.
+    pub fn consumer(mut self, name: impl Into<String>, options: ConsumerOptions) -> Self {
+        self.settings.insert(name.into(), options.settings);
+        self
+    }
+
+    /// A prefix for every exchange and queue: several systems on one vhost.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// The name of this instance in claims, logs and at the broker; by default host-like and unique. Two instances may share a name.
+    pub fn instance(mut self, name: impl Into<String>) -> Self {
+        self.instance = Some(name.into());
+        self
+    }
+
+    /// Sets what happens to the tables at start.
+    pub fn migrations(mut self, migrations: Migrations) -> Self {
+        self.migrations = migrations;
+        self
+    }
+
+    /// Sets what happens to exchanges, queues and bindings.
+    pub fn declare(mut self, declare: Declare) -> Self {
+        self.declare = declare;
+        self
+    }
+
+    /// Whether [`Runtime::run`] stops at SIGTERM and SIGINT. Default: true.
+    pub fn signals(mut self, signals: bool) -> Self {
+        self.signals = signals;
+        self
+    }
+
+    /// Whether an unreachable database or broker is a start error. Default: false; the runtime starts and keeps trying.
+    pub fn fail_fast(mut self, fail_fast: bool) -> Self {
+        self.fail_fast = fail_fast;
+        self
+    }
+
+    /// How long a shutdown waits for handlers and batches. Default: 25 s.
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
+        self.shutdown_timeout = timeout;
+        self
+    }
+
+    /// How long a relay's claim holds without renewal, and how long its batches wait for confirms, which must be shorter. Defaults: 60 s, 30 s.
+    pub fn lease(mut self, lease: Duration, confirm_timeout: Duration) -> Self {
+        self.lease = lease;
+        self.confirm_timeout = confirm_timeout;
+        self
+    }
+
+    /// The longest pause between two looks at the outbox. Default: 1 s.
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.poll_interval = interval;
+        self
+    }
+
+    /// How long published rows are kept. Default: 7 days.
+    pub fn keep_published(mut self, keep: Duration) -> Self {
+        self.keep_published = keep;
+        self
+    }
+
+    /// How long dedup records are kept; older events are parked instead of being handled. Default: 30 days.
+    pub fn dedup_window(mut self, window: Duration) -> Self {
+        self.dedup_window = window;
+        self
+    }
+
+    /// Rows of one relay batch, and bytes of bodies that a relay holds at most. Defaults: 500, 16 MiB.
+    pub fn relay_limits(mut self, batch: usize, bytes: usize) -> Self {
+        self.batch = batch;
+        self.window_bytes = bytes;
+        self
+    }
+
+    /// Checks everything, then starts.
+    ///
+    /// # Errors
+    /// [`StartError`] with every problem at once. An unreachable database or broker is one only with [`fail_fast`](Self::fail_fast).
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, nothing runs.
+    pub async fn start(self) -> Result<Runtime> {
+        Runtime::start(self).await
+    }
+
+    /// Problems of single settings.
+    pub(crate) fn problems(&self) -> Vec<StartProblem> {
+        let mut problems = Vec::new();
+        let mut problem =
+            |subject: &str, text: String, cure: &str| problems.push(StartProblem::new(subject, text, cure));
+        if self.database.is_none() {
+            problem(
+                "DATABASE_URL",
+                "no database is configured".to_owned(),
+                "set DATABASE_URL=postgres://user:password@host:5432/database\nor call `.database(pool)` or `.database_url(url)`",
+            );
+        }
+        if self.broker.is_none() && self.role != Role::PublishOnly {
+            problem(
+                "AMQP_URL",
+                "no broker is configured, and none is chosen silently".to_owned(),
+                "set AMQP_URL=amqp://user:password@host:5672/%2f\nor call `.broker(Broker::RabbitMq(url))`",
+            );
+        }
+        if let Some(namespace) = &self.namespace
+            && let Err(wrong) = name::consumer_name(namespace)
+        {
+            problem(
+                "namespace",
+                format!("{} {wrong}", crate::error::shown(namespace)),
+                "use letters, digits, `-`, `_` and single dots",
+            );
+        }
+        if let Some(instance) = &self.instance
+            && (name::short_string(instance).is_err() || instance.len() > 100)
+        {
+            problem(
+                "instance",
+                format!("{} is empty, longer than 100 bytes, or has control characters", crate::error::shown(instance)),
+                "choose a short name",
+            );
+        }
+        if self.confirm_timeout >= self.lease {
+            problem(
+                "lease",
+                format!(
+                    "the confirm timeout ({:?}) is not shorter than the lease ({:?}): another relay would publish the same events",
+                    self.confirm_timeout, self.lease
+                ),
+                "make the lease at least twice the confirm timeout",
+            );
+        }
+        if self.lease < Duration::from_secs(1) || self.confirm_timeout.is_zero() {
+            problem(
+                "lease",
+                format!("a lease of {:?} or a confirm timeout of {:?} is too short", self.lease, self.confirm_timeout),
+                "use at least 1 s and more than 0",
+            );
+        }
+        if self.batch == 0 || self.batch > 10_000 || self.window_bytes == 0 {
+            problem(
+                "relay_limits",
+                format!("{} rows, {} bytes", self.batch, self.window_bytes),
+                "use 1 to 10,000 rows and more than 0 bytes",
+            );
+        }
+        if self.poll_interval.is_zero() {
+            problem("poll_interval", "is zero".to_owned(), "use at least a few milliseconds");
+        }
+        if self.dedup_window < Duration::from_secs(3600) {
+            problem(
+                "dedup_window",
+                format!("{:?} is shorter than an hour: a redelivery after it would be parked", self.dedup_window),
+                "use days: at least as long as an event may wait in the outbox and in its queue",
+            );
+        }
+        problems
+    }
+}

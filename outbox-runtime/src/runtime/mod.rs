@@ -1,0 +1,61 @@
+//! Putting it together: one call starts relays and consumers.
+
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+mod bootstrap;
+mod builder;
+mod database;
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+mod engine;
+mod env;
+mod explain;
+pub(crate) mod health;
+mod options;
+mod running;
+mod signals;
+pub(crate) mod supervise;
+
+pub use self::builder::RuntimeBuilder;
+pub use self::database::Database;
+pub use self::health::{ComponentHealth, Health};
+pub use self::options::{ConsumerOptions, Migrations, Role};
+pub use self::running::Runtime;
+
+use crate::error::Result;
+
+/// Configures from the environment, starts, waits for SIGTERM or SIGINT, and shuts down in order: the whole `main` of a service.
+///
+/// It needs `DATABASE_URL` and `AMQP_URL`. See [`RuntimeBuilder::from_env`] for the other variables.
+///
+/// ```no_run
+/// #[tokio::main]
+/// async fn main() -> outbox_runtime::Result<()> {
+///     outbox_runtime::runtime::run().await
+/// }
+/// ```
+///
+/// # Errors
+/// A [`StartError`](crate::StartError) with every problem at once.
+pub async fn run() -> Result<()> {
+    builder().from_env()?.start().await?.run().await
+}
+
+/// The builder of a [`Runtime`].
+pub fn builder() -> RuntimeBuilder {
+    RuntimeBuilder::new()
+}
+
+/// Brings the tables in this database up to date: for services that run with `Migrations::Check` or `Off`.
+///
+/// # Errors
+/// If the database refuses. The schema is then as it was before.
+pub async fn migrate<DB: crate::Store>(pool: &sqlx::Pool<DB>) -> Result<()> {
+    let mut session = crate::store::session::Session::acquire(pool).await?;
+    DB::migrate(session.connection()?).await.map_err(|error| match error {
+        sqlx::migrate::MigrateError::Execute(error) | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => {
+            crate::Error::database("bringing the tables up to date", error)
+        }
+        other => crate::Error::forced(format!("the tables could not be brought up to date: {other}")),
+    })?;
+    session.release();
+    Ok(())
+}

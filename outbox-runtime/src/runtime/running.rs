@@ -1,0 +1,156 @@
+//! A runtime that runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::Result;
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+use crate::runtime::engine::Engine;
+use crate::runtime::{Health, RuntimeBuilder, signals};
+
+/// Relays and consumers at work. Several of them in one process do not disturb each other.
+///
+/// Dropped without [`shutdown`](Self::shutdown), it stops at once: handlers are dropped, leases run out.
+///
+/// ```no_run
+/// # async fn app() -> outbox_runtime::Result<()> {
+/// use outbox_runtime::{Broker, Runtime};
+///
+/// let runtime = Runtime::builder()
+///     .database_url("postgres://localhost/shop")
+///     .broker(Broker::RabbitMq("amqp://localhost:5672/%2f".into()))
+///     .signals(false)
+///     .start()
+///     .await?;
+/// // .. serve requests until the service wants to stop ..
+/// runtime.shutdown().await;
+/// # Ok(()) }
+/// ```
+#[must_use = "dropped, it stops"]
+pub struct Runtime {
+    #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+    engine: Arc<dyn Engine>,
+    #[cfg(not(all(feature = "postgres", feature = "rabbitmq")))]
+    nothing: Arc<()>,
+    signals: bool,
+}
+
+impl Runtime {
+    /// A builder without settings.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::new()
+    }
+
+    #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+    pub(super) async fn start(builder: RuntimeBuilder) -> Result<Self> {
+        let signals = builder.signals;
+        Ok(Self { engine: crate::runtime::bootstrap::start(builder).await?, signals })
+    }
+
+    #[cfg(not(all(feature = "postgres", feature = "rabbitmq")))]
+    #[allow(clippy::unused_async, reason = "the same signature in every build")]
+    pub(super) async fn start(builder: RuntimeBuilder) -> Result<Self> {
+        let mut problems = builder.problems();
+        if let Some(crate::runtime::Database::Url(url)) = &builder.database {
+            problems.extend(crate::runtime::database::check_scheme("DATABASE_URL", url).err());
+        }
+        if builder.role.consumes() {
+            let registry = match builder.registry {
+                Some(handlers) => crate::registry::Registry::explicit(handlers),
+                None => crate::registry::Registry::linked(),
+            };
+            problems.extend(registry.nothing());
+        }
+        for (feature, present) in [("postgres", cfg!(feature = "postgres")), ("rabbitmq", cfg!(feature = "rabbitmq"))] {
+            if !present {
+                problems.push(crate::StartProblem::new(
+                    format!("feature `{feature}`"),
+                    "this build does not have it, so there is nothing to run on",
+                    format!("switch it on: cargo add outbox -F {feature}"),
+                ));
+            }
+        }
+        Err(crate::StartError::new(problems).into())
+    }
+
+    /// Runs until SIGTERM or SIGINT (unless `signals(false)`) or until somebody calls [`shutdown`](Self::shutdown), then shuts down in order. A second
+    /// signal ends the process at once, with exit code 130.
+    ///
+    /// # Errors
+    /// None at the moment; the result leaves room.
+    pub async fn run(self) -> Result<()> {
+        if self.signals {
+            tokio::select! {
+                signal = signals::stop() => tracing::info!(signal, "stopping"),
+                () = self.stopping() => {}
+            }
+            tokio::select! {
+                () = self.shutdown() => {}
+                _ = signals::stop() => std::process::exit(130),
+            }
+        } else {
+            self.stopping().await;
+            self.shutdown().await;
+        }
+        Ok(())
+    }
+
+    /// Completes when the runtime begins to stop.
+    ///
+    /// # Cancel safety
+    /// It can be dropped at any time.
+    pub async fn stopping(&self) {
+        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+        self.engine.stopping().await;
+    }
+
+    /// Stops claiming and consuming, lets handlers and batches finish within the shutdown timeout while their leases are renewed, puts the rest back
+    /// without spending an attempt, and closes. Calling it again waits for the same end.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the shutdown goes on; the rest of it happens when it is called again or the runtime is dropped.
+    pub async fn shutdown(&self) {
+        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+        self.engine.shutdown().await;
+    }
+
+    /// Waits until nothing is pending in the outbox, in flight, in this runtime's queues, or parked for another run.
+    ///
+    /// # Cancel safety
+    /// It can be dropped at any time.
+    pub async fn idle(&self) {
+        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+        {
+            // A message may be on its way between two places that are looked at one after the other.
+            let mut quiet = 0;
+            while quiet < 3 {
+                quiet = if self.engine.quiet().await { quiet + 1 } else { 0 };
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    /// What is up, and what is down and why.
+    pub fn health(&self) -> Health {
+        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+        return self.engine.health();
+        #[cfg(not(all(feature = "postgres", feature = "rabbitmq")))]
+        {
+            let _ = &self.nothing;
+            crate::runtime::health::Board::default().health()
+        }
+    }
+}
+
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.engine.abandon();
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("health", &self.health().to_string()).finish_non_exhaustive()
+    }
+}

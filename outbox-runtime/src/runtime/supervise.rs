@@ -1,0 +1,51 @@
+//! Background loops never end by themselves: one that panics or returns is started again, with backoff, and shows in `health()`.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::Backoff;
+use crate::runtime::health::Board;
+use crate::telemetry::names;
+
+/// Runs `make()` again and again until `stop`.
+pub(crate) async fn supervise<F, Fut>(name: String, board: Arc<Board>, stop: CancellationToken, mut make: F)
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = ()>,
+{
+    let part = format!("loop {name}");
+    let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
+    loop {
+        board.up(&part);
+        let started = tokio::time::Instant::now();
+        let ended = AssertUnwindSafe(make()).catch_unwind().await;
+        if stop.is_cancelled() {
+            return;
+        }
+        let why =
+            ended.err().map_or_else(|| "it ended".to_owned(), |panic| format!("it panicked: {}", panic_text(&*panic)));
+        board.down(&part, why.clone());
+        metrics::counter!(names::LOOP_RESTARTS, "loop" => name.clone()).increment(1);
+        tracing::error!(name = %name, %why, "a background loop ended; starting it again");
+        if started.elapsed() > Duration::from_secs(60) {
+            backoff.reset();
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff.next()) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+/// The message of a panic.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&'static str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

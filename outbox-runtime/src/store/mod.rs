@@ -1,0 +1,225 @@
+//! What the engine asks of a database. Relay and consumer are generic over it and erased once, in the runtime.
+
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
+pub(crate) mod session;
+
+use std::future::Future;
+use std::time::Duration;
+
+use sqlx::Transaction;
+
+use crate::error::EnqueueError;
+use crate::event::draft::Content;
+use crate::handler::{DatabaseKind, TxRef};
+use crate::inbox::{
+    Disposition, FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked,
+};
+use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
+
+type DbResult<T> = Result<T, sqlx::Error>;
+
+/// A database that can hold the outbox and the inbox. Static functions on a connection; each database has SQL of its own.
+///
+/// It is implemented for `sqlx::Postgres` (feature `postgres`) and cannot be implemented outside this crate.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a database that `outbox` can write to",
+    label = "no outbox on this database",
+    note = "switch on the feature of your database, e.g. `cargo add outbox -F postgres`"
+)]
+pub trait Store: sqlx::Database + Sealed {
+    /// Which database it is.
+    #[doc(hidden)]
+    const KIND: DatabaseKind;
+
+    // ---- transactions -------------------------------------------------------------------------------------------------------
+
+    /// Opens a READ COMMITTED transaction on an idle connection.
+    #[doc(hidden)]
+    fn begin(connection: &mut Self::Connection) -> impl Future<Output = DbResult<Transaction<'_, Self>>> + Send;
+
+    /// Commits, and returns an error unless everything in the transaction is durable (C1).
+    #[doc(hidden)]
+    fn commit(tx: Transaction<'_, Self>) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// The transaction as handlers see it.
+    #[doc(hidden)]
+    fn tx_ref<'t, 'c>(tx: &'t mut Transaction<'c, Self>) -> TxRef<'t, 'c>;
+
+    /// What an error of the driver says about the database.
+    #[doc(hidden)]
+    fn condition(error: &(dyn std::error::Error + 'static)) -> Option<Condition>;
+
+    /// Whether the database answers and accepts writes; the error says why not.
+    #[doc(hidden)]
+    fn probe(connection: &mut Self::Connection) -> impl Future<Output = DbResult<Writable>> + Send;
+
+    // ---- schema -------------------------------------------------------------------------------------------------------------
+
+    /// Brings the tables up to date, in one transaction, whoever else tries it at the same time.
+    #[doc(hidden)]
+    fn migrate(
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<(), sqlx::migrate::MigrateError>> + Send;
+
+    /// The names of migrations that this build has and the database has not.
+    #[doc(hidden)]
+    fn missing_migrations(connection: &mut Self::Connection) -> impl Future<Output = DbResult<Vec<String>>> + Send;
+
+    /// Remembers `value` under `key` unless something is there, and returns what is there.
+    #[doc(hidden)]
+    fn remember(
+        connection: &mut Self::Connection,
+        key: &'static str,
+        value: &str,
+    ) -> impl Future<Output = DbResult<String>> + Send;
+
+    // ---- outbox -------------------------------------------------------------------------------------------------------------
+
+    /// Writes events, all or none.
+    #[doc(hidden)]
+    fn insert(
+        connection: &mut Self::Connection,
+        contents: &[Content],
+    ) -> impl Future<Output = Result<(), EnqueueError>> + Send;
+
+    /// Claims due rows (S4). One statement.
+    #[doc(hidden)]
+    fn claim(
+        connection: &mut Self::Connection,
+        claim_id: &str,
+        limits: ClaimLimits,
+    ) -> impl Future<Output = DbResult<Vec<ClaimedRow>>> + Send;
+
+    /// Extends the leases of claims that still live (R2); returns how many rows it extended.
+    #[doc(hidden)]
+    fn renew(
+        connection: &mut Self::Connection,
+        claim_ids: &[String],
+        lease: Duration,
+    ) -> impl Future<Output = DbResult<u64>> + Send;
+
+    /// Writes the outcomes of many batches; returns how many rows were still ours. One statement.
+    #[doc(hidden)]
+    fn settle(
+        connection: &mut Self::Connection,
+        settlements: &[Settlement],
+    ) -> impl Future<Output = DbResult<u64>> + Send;
+
+    /// Puts back every row of these claims, at shutdown.
+    #[doc(hidden)]
+    fn release(connection: &mut Self::Connection, claim_ids: &[String]) -> impl Future<Output = DbResult<u64>> + Send;
+
+    /// Puts back rows whose lease has run out, at most `limit`.
+    #[doc(hidden)]
+    fn put_back_expired(connection: &mut Self::Connection, limit: i64) -> impl Future<Output = DbResult<u64>> + Send;
+
+    /// Deletes rows published longer ago than `keep`, at most `limit` (S5).
+    #[doc(hidden)]
+    fn purge_published(
+        connection: &mut Self::Connection,
+        keep: Duration,
+        limit: i64,
+    ) -> impl Future<Output = DbResult<u64>> + Send;
+
+    /// Figures for metrics and `health()`; counts stop at a bound, so that they stay cheap.
+    #[doc(hidden)]
+    fn outbox_stats(connection: &mut Self::Connection) -> impl Future<Output = DbResult<OutboxStats>> + Send;
+
+    // ---- inbox --------------------------------------------------------------------------------------------------------------
+
+    /// Inserts the dedup record, first in the handler's transaction. One statement.
+    #[doc(hidden)]
+    fn insert_inbox(
+        connection: &mut Self::Connection,
+        entry: &InboxEntry,
+    ) -> impl Future<Output = DbResult<bool>> + Send;
+
+    /// Why [`insert_inbox`](Self::insert_inbox) inserted nothing.
+    #[doc(hidden)]
+    fn inbox_record(
+        connection: &mut Self::Connection,
+        entry: &InboxEntry,
+    ) -> impl Future<Output = DbResult<InboxRecord>> + Send;
+
+    /// Parks a message with its inbox row, unless the event has one (C2). One durable statement; returns whether it parked.
+    #[doc(hidden)]
+    fn park(connection: &mut Self::Connection, parked: &NewParked) -> impl Future<Output = DbResult<bool>> + Send;
+
+    /// Claims due parked messages of one consumer; increments their attempts (C3).
+    #[doc(hidden)]
+    fn claim_parked(
+        connection: &mut Self::Connection,
+        claim: &ParkedClaim,
+    ) -> impl Future<Output = DbResult<Vec<ParkedRow>>> + Send;
+
+    /// First in a re-run's transaction: takes the parked row and marks the inbox row Processed; `false` means abandon (C2).
+    #[doc(hidden)]
+    fn begin_rerun(
+        connection: &mut Self::Connection,
+        parked_id: i64,
+        claim_id: &str,
+    ) -> impl Future<Output = DbResult<bool>> + Send;
+
+    /// Ends a failed re-run: another time, dead, or untouched. Returns whether the claim was still ours.
+    #[doc(hidden)]
+    fn repark(
+        connection: &mut Self::Connection,
+        parked_id: i64,
+        claim_id: &str,
+        reparked: &Reparked,
+    ) -> impl Future<Output = DbResult<bool>> + Send;
+
+    /// Figures of parked messages.
+    #[doc(hidden)]
+    fn parked_stats(connection: &mut Self::Connection) -> impl Future<Output = DbResult<ParkedStats>> + Send;
+
+    /// Advances a consumer's floor and deletes what lies under it, at most `limit` rows (S7).
+    #[doc(hidden)]
+    fn move_floor(
+        connection: &mut Self::Connection,
+        consumer: &str,
+        floor: &FloorMove,
+        limit: i64,
+    ) -> impl Future<Output = DbResult<u64>> + Send;
+
+    /// Keeps a consumer's floor where it is for a while: an instance works on an old backlog.
+    #[doc(hidden)]
+    fn hold_floor(
+        connection: &mut Self::Connection,
+        consumer: &str,
+        for_time: Duration,
+    ) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// The dispositions of events by id, for tests and tools.
+    #[doc(hidden)]
+    fn disposition(
+        connection: &mut Self::Connection,
+        consumer: &str,
+        event_id: &str,
+    ) -> impl Future<Output = DbResult<Option<Disposition>>> + Send;
+}
+
+/// Keeps [`Store`] closed.
+#[doc(hidden)]
+pub trait Sealed {}
+
+/// What an error says about the database, beside the statement that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// Two transactions got into each other's way; the same again will do.
+    Conflict,
+    /// The database is lost, full, starting, stopping or read-only.
+    Unavailable,
+    /// The server ended a transaction that idled too long: the handler's own doing.
+    IdleInTransaction,
+}
+
+/// Whether the database accepts writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writable {
+    /// It does.
+    Yes,
+    /// It is a standby or set to read-only.
+    ReadOnly,
+}

@@ -1,0 +1,93 @@
+//! What an error says about the server, by SQLSTATE, never by its text: servers speak other languages (F50).
+
+use std::error::Error;
+
+use sqlx::PgConnection;
+use sqlx::error::DatabaseError;
+use sqlx::postgres::PgDatabaseError;
+
+use crate::store::{Condition, Writable};
+
+/// Looks for a SQLSTATE, or a lost connection, anywhere in the chain.
+pub(super) fn condition(error: &(dyn Error + 'static)) -> Option<Condition> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = of_one(error) {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+fn of_one(error: &(dyn Error + 'static)) -> Option<Condition> {
+    if let Some(error) = error.downcast_ref::<sqlx::Error>() {
+        return match error {
+            sqlx::Error::Database(error) => of_code(error.code().as_deref()),
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::BeginFailed => Some(Condition::Unavailable),
+            _ => None,
+        };
+    }
+    if let Some(error) = error.downcast_ref::<Box<dyn DatabaseError>>() {
+        return of_code(error.code().as_deref());
+    }
+    if let Some(error) = error.downcast_ref::<PgDatabaseError>() {
+        return of_code(Some(error.code()));
+    }
+    None
+}
+
+fn of_code(code: Option<&str>) -> Option<Condition> {
+    match code? {
+        "40001" | "40P01" => Some(Condition::Conflict),
+        "25P03" => Some(Condition::IdleInTransaction),
+        // read-only; administrator; crash; starting; no resources; system error.
+        "25006" | "57P01" | "57P02" | "57P03" => Some(Condition::Unavailable),
+        code if code.starts_with("08") || code.starts_with("53") || code.starts_with("58") => {
+            Some(Condition::Unavailable)
+        }
+        _ => None,
+    }
+}
+
+pub(super) async fn probe(connection: &mut PgConnection) -> Result<Writable, sqlx::Error> {
+    let read_only: bool =
+        sqlx::query_scalar("SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean")
+            .fetch_one(connection)
+            .await?;
+    Ok(if read_only { Writable::ReadOnly } else { Writable::Yes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_go_by_sqlstate() {
+        let table = [
+            ("40001", Some(Condition::Conflict)),
+            ("40P01", Some(Condition::Conflict)),
+            ("25P03", Some(Condition::IdleInTransaction)),
+            ("25006", Some(Condition::Unavailable)),
+            ("57P01", Some(Condition::Unavailable)),
+            ("08006", Some(Condition::Unavailable)),
+            ("53100", Some(Condition::Unavailable)),
+            ("57014", None),
+            ("23505", None),
+            ("25P02", None),
+        ];
+        for (code, want) in table {
+            assert_eq!(of_code(Some(code)), want, "{code}");
+        }
+        assert_eq!(condition(&sqlx::Error::PoolTimedOut), Some(Condition::Unavailable));
+        assert_eq!(condition(&sqlx::Error::RowNotFound), None);
+        let nested = std::io::Error::other(sqlx::Error::PoolClosed);
+        assert_eq!(condition(&nested), None, "io::Error hides its cause from source()");
+    }
+}

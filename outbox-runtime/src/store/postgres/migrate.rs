@@ -1,0 +1,75 @@
+//! The schema: our own migrations table, one transaction, one lock that a pooler cannot orphan.
+
+use std::borrow::Cow;
+
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{Connection, PgConnection, SqlSafeStr as _};
+
+/// Version, name, SQL: in the order in which they run. A test compares this table with the directory.
+pub(crate) const MIGRATIONS: &[(i64, &str, &str)] =
+    &[(1, "outbox", include_str!("../../../migrations/postgres/0001_outbox.sql"))];
+
+/// Our migrations table: an application's own `_sqlx_migrations` stays its own.
+const TABLE: &str = "_outbox_migrations";
+/// The key of the transaction-scoped advisory lock, together with the schema's oid.
+const LOCK: i32 = 0x6f75_7462;
+
+fn migrator() -> Migrator {
+    let migrations = MIGRATIONS
+        .iter()
+        .map(|(version, name, sql)| {
+            Migration::new(
+                *version,
+                Cow::Borrowed(*name),
+                MigrationType::Simple,
+                sqlx::AssertSqlSafe(*sql).into_sql_str(),
+                false,
+            )
+        })
+        .collect();
+    let mut migrator = Migrator::with_migrations(migrations);
+    // A newer version may have been here before: an older one must go on working beside it.
+    migrator.set_ignore_missing(true);
+    migrator.set_locking(false);
+    migrator.dangerous_set_table_name(TABLE);
+    migrator
+}
+
+pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), MigrateError> {
+    let mut tx = connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+    sqlx::query("SELECT pg_advisory_xact_lock($1, COALESCE(to_regnamespace(current_schema())::oid::int8 % 2147483647, 0)::int4)")
+        .bind(LOCK)
+        .execute(&mut *tx)
+        .await?;
+    migrator().run_direct(None, &mut *tx, false).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+pub(super) async fn missing(connection: &mut PgConnection) -> Result<Vec<String>, sqlx::Error> {
+    let known: Option<String> =
+        sqlx::query_scalar("SELECT to_regclass('_outbox_migrations')::text").fetch_one(&mut *connection).await?;
+    let applied: Vec<i64> = if known.is_some() {
+        sqlx::query_scalar("SELECT version FROM _outbox_migrations WHERE success").fetch_all(connection).await?
+    } else {
+        Vec::new()
+    };
+    Ok(MIGRATIONS
+        .iter()
+        .filter(|(version, _, _)| !applied.contains(version))
+        .map(|(version, name, _)| format!("{version:04}_{name}"))
+        .collect())
+}
+
+pub(super) async fn remember(
+    connection: &mut PgConnection,
+    key: &'static str,
+    value: &str,
+) -> Result<String, sqlx::Error> {
+    sqlx::query("INSERT INTO outbox_settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING")
+        .bind(key)
+        .bind(value)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query_scalar("SELECT value FROM outbox_settings WHERE key = $1").bind(key).fetch_one(connection).await
+}

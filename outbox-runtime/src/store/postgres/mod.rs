@@ -1,0 +1,143 @@
+//! PostgreSQL as a store: the statements live with the outbox and the inbox; transactions, conditions and the schema live here.
+
+mod condition;
+mod migrate;
+mod transaction;
+
+pub(crate) use self::migrate::MIGRATIONS;
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, Postgres, Transaction};
+
+use crate::error::EnqueueError;
+use crate::event::draft::Content;
+use crate::handler::{DatabaseKind, TxRef};
+use crate::inbox::postgres as inbox;
+use crate::inbox::{
+    Disposition, FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked,
+};
+use crate::outbox::postgres as outbox;
+use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
+use crate::store::{Condition, Sealed, Store, Writable};
+
+type DbResult<T> = Result<T, sqlx::Error>;
+
+impl Sealed for Postgres {}
+
+impl Store for Postgres {
+    const KIND: DatabaseKind = DatabaseKind::Postgres;
+
+    async fn begin(connection: &mut PgConnection) -> DbResult<Transaction<'_, Postgres>> {
+        transaction::begin(connection).await
+    }
+
+    async fn commit(tx: Transaction<'_, Postgres>) -> DbResult<()> {
+        transaction::commit(tx).await
+    }
+
+    fn tx_ref<'t, 'c>(tx: &'t mut Transaction<'c, Postgres>) -> TxRef<'t, 'c> {
+        TxRef::Postgres(tx)
+    }
+
+    fn condition(error: &(dyn std::error::Error + 'static)) -> Option<Condition> {
+        condition::condition(error)
+    }
+
+    async fn probe(connection: &mut PgConnection) -> DbResult<Writable> {
+        condition::probe(connection).await
+    }
+
+    async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::migrate::MigrateError> {
+        migrate::migrate(connection).await
+    }
+
+    async fn missing_migrations(connection: &mut PgConnection) -> DbResult<Vec<String>> {
+        migrate::missing(connection).await
+    }
+
+    async fn remember(connection: &mut PgConnection, key: &'static str, value: &str) -> DbResult<String> {
+        migrate::remember(connection, key, value).await
+    }
+
+    async fn insert(connection: &mut PgConnection, contents: &[Content]) -> Result<(), EnqueueError> {
+        outbox::insert(connection, contents).await
+    }
+
+    async fn claim(connection: &mut PgConnection, claim_id: &str, limits: ClaimLimits) -> DbResult<Vec<ClaimedRow>> {
+        outbox::claim(connection, claim_id, limits).await
+    }
+
+    async fn renew(connection: &mut PgConnection, claim_ids: &[String], lease: Duration) -> DbResult<u64> {
+        outbox::renew(connection, claim_ids, lease).await
+    }
+
+    async fn settle(connection: &mut PgConnection, settlements: &[Settlement]) -> DbResult<u64> {
+        outbox::settle(connection, settlements).await
+    }
+
+    async fn release(connection: &mut PgConnection, claim_ids: &[String]) -> DbResult<u64> {
+        outbox::release(connection, claim_ids).await
+    }
+
+    async fn put_back_expired(connection: &mut PgConnection, limit: i64) -> DbResult<u64> {
+        outbox::put_back_expired(connection, limit).await
+    }
+
+    async fn purge_published(connection: &mut PgConnection, keep: Duration, limit: i64) -> DbResult<u64> {
+        outbox::purge_published(connection, keep, limit).await
+    }
+
+    async fn outbox_stats(connection: &mut PgConnection) -> DbResult<OutboxStats> {
+        outbox::outbox_stats(connection).await
+    }
+
+    async fn insert_inbox(connection: &mut PgConnection, entry: &InboxEntry) -> DbResult<bool> {
+        inbox::insert_inbox(connection, entry).await
+    }
+
+    async fn inbox_record(connection: &mut PgConnection, entry: &InboxEntry) -> DbResult<InboxRecord> {
+        inbox::inbox_record(connection, entry).await
+    }
+
+    async fn park(connection: &mut PgConnection, parked: &NewParked) -> DbResult<bool> {
+        inbox::park(connection, parked).await
+    }
+
+    async fn claim_parked(connection: &mut PgConnection, claim: &ParkedClaim) -> DbResult<Vec<ParkedRow>> {
+        inbox::claim_parked(connection, claim).await
+    }
+
+    async fn begin_rerun(connection: &mut PgConnection, parked_id: i64, claim_id: &str) -> DbResult<bool> {
+        inbox::begin_rerun(connection, parked_id, claim_id).await
+    }
+
+    async fn repark(
+        connection: &mut PgConnection,
+        parked_id: i64,
+        claim_id: &str,
+        reparked: &Reparked,
+    ) -> DbResult<bool> {
+        inbox::repark(connection, parked_id, claim_id, reparked).await
+    }
+
+    async fn parked_stats(connection: &mut PgConnection) -> DbResult<ParkedStats> {
+        inbox::parked_stats(connection).await
+    }
+
+    async fn move_floor(connection: &mut PgConnection, consumer: &str, floor: &FloorMove, limit: i64) -> DbResult<u64> {
+        inbox::move_floor(connection, consumer, floor, limit).await
+    }
+
+    async fn hold_floor(connection: &mut PgConnection, consumer: &str, for_time: Duration) -> DbResult<()> {
+        inbox::hold_floor(connection, consumer, for_time).await
+    }
+
+    async fn disposition(
+        connection: &mut PgConnection,
+        consumer: &str,
+        event_id: &str,
+    ) -> DbResult<Option<Disposition>> {
+        inbox::disposition(connection, consumer, event_id).await
+    }
+}
