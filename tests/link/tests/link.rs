@@ -10,6 +10,9 @@ const HANDLERS: &str = "consumer link\nevent link.tested\nhandler outbox_link_ha
 const OWN: &str = "event link.own\nhandler outbox_link_app::handle\n";
 /// What a binary prints that has nothing.
 const NOTHING: &str = "\n";
+/// What the start error says then: the problem, and two cures.
+const NOTHING_LINKED: [&str; 3] =
+    ["no handler is linked into this binary", "`use my_handlers as _;`", "`outbox::link!(my_handlers);`"];
 
 /// One folder for all builds, within the workspace's: the test stands in `target/debug/deps`.
 fn target() -> PathBuf {
@@ -30,8 +33,15 @@ fn build(profile: &str, features: &[&str]) {
 #[track_caller]
 fn assert_printed(folder: &str, binary: &str, want: &str) {
     let output = Command::new(target().join(folder).join(binary)).output();
-    let printed = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    assert_eq!(printed.ok().as_deref(), Some(want), "{binary} in {folder}");
+    let [printed, error] = output.map_or_else(
+        |error| [String::new(), error.to_string()],
+        |output| [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+    );
+    assert_eq!(printed, want, "{binary} in {folder}: {error}");
+    assert!(error.contains("this build does not have it"), "{binary} in {folder} tried to start: {error}");
+    for text in NOTHING_LINKED {
+        assert_eq!(error.contains(text), want == NOTHING, "{text} in the start error of {binary} in {folder}: {error}");
+    }
 }
 
 /// The builds share a folder, so they run one after the other in one test.
