@@ -1,4 +1,4 @@
-//! Brokers. RabbitMQ is one; what it must hold is pure data in [`topology`].
+//! Brokers. RabbitMQ is one; what it must hold is pure data in `topology`.
 
 #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 pub(crate) mod rabbitmq;

@@ -189,7 +189,7 @@ mod tests {
             ("aa", &[], [Verdict::Published, Verdict::Published]),
             ("aa", &["b"], [Verdict::Published, returned.clone()]),
             ("an", &[], [Verdict::Published, Verdict::Nacked]),
-            ("an", &["b"], [Verdict::Published, returned.clone()]),
+            ("an", &["b"], [Verdict::Published, returned]),
             // One missing confirm: the return of `a` may be lost with it, so the ack of `a` proves nothing.
             ("a?", &[], [Verdict::Unknown, Verdict::Unknown]),
             ("?a", &["b"], [Verdict::Unknown, Verdict::Unknown]),
