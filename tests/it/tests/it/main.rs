@@ -12,6 +12,7 @@ mod life;
 mod packaging;
 mod start;
 mod statements;
+mod telemetry;
 mod topology;
 mod wire_format;
 mod world;
