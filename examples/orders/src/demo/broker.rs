@@ -13,8 +13,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// The queues of the two consumers.
 const QUEUES: [&str; 2] = ["inventory", "orders"];
-/// The exchanges of the two services.
-const EXCHANGES: [&str; 2] = ["orders.events", "stock.events"];
+/// The exchanges of the two services, and the one that the library declares for events that name none.
+const EXCHANGES: [&str; 3] = ["orders.events", "stock.events", "outbox.events"];
 
 /// A broker, and the namespace in it that is the demo's own.
 pub(crate) struct Broker {
