@@ -147,7 +147,7 @@ impl<DB: Store> Publisher<'_, DB> {
                     parts.push(part);
                 }
                 BatchEnd::ChannelClosed { code: code @ (403 | 404), text } => {
-                    say(&part, Word::Unroutable(format!("{code} {text}: exchange {exchange:?}")));
+                    say(&part, Word::NoExchange(format!("{code} {text}: exchange {exchange:?}")));
                 }
                 BatchEnd::ChannelClosed { code, text } | BatchEnd::ConnectionClosed { code, text } => {
                     if part.len() == 1 {
@@ -209,7 +209,7 @@ fn record(row: &ClaimedRow, word: &Word, fate: &Fate, exchange: &str, since_clai
         Word::Published => {
             metrics::histogram!(names::PUBLISH_LATENCY_SECONDS, "event" => event()).record(row.age + since_claim);
         }
-        Word::Unroutable(_) => metrics::counter!(names::UNROUTABLE, "event" => event()).increment(1),
+        Word::Unroutable(_) | Word::NoExchange(_) => metrics::counter!(names::UNROUTABLE, "event" => event()).increment(1),
         Word::Nacked(_) => metrics::counter!(names::NACKED, "exchange" => exchange.to_owned()).increment(1),
         Word::Refused(_) => metrics::counter!(names::REFUSED, "event" => event()).increment(1),
         Word::Unknown(_) => metrics::counter!(names::UNKNOWN).increment(1),
