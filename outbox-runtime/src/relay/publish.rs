@@ -193,11 +193,15 @@ impl<DB: Store> Publisher<'_, DB> {
         self.relay.config.declare == Declare::On
     }
 
-    /// An exchange that vanished, or of an event type that this build does not know: declared when it is first missed.
+    /// An exchange that vanished, or of an event type that this build does not know: declared when it is first missed. With one of ours
+    /// everything is declared again, since its bindings went with it.
     async fn declare(&self, exchange: &str) {
-        if let Ok((_, connection)) = self.relay.link.connection()
-            && let Err(error) = declare::exchange(&connection, exchange, false).await
-        {
+        let declared = async {
+            let (_, connection) = self.relay.link.connection()?;
+            declare::exchange(&connection, exchange, false).await?;
+            self.relay.link.declare_again(exchange).await
+        };
+        if let Err(error) = declared.await {
             tracing::warn!(exchange, %error, "a missing exchange could not be declared");
         }
     }
