@@ -7,4 +7,9 @@
 
 mod chain;
 mod harness;
+mod late_consumer;
+mod meter;
+mod missing_exchange;
+mod producing;
+mod unroutable;
 mod world;
