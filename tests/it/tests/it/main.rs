@@ -6,10 +6,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod chain;
+mod claim_statement;
 mod harness;
 mod late_consumer;
 mod meter;
 mod missing_exchange;
 mod producing;
+mod retention;
 mod unroutable;
 mod world;
