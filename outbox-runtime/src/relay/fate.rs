@@ -48,7 +48,7 @@ pub(crate) fn fate(word: &Word, budget: Budget) -> Fate {
         error: bounded(error),
     };
     let spend = |error: &str| {
-        if budget.attempt_count + 1 >= budget.max_attempts {
+        if budget.attempt_count.saturating_add(1) >= budget.max_attempts {
             Fate::Failed { error: bounded(error) }
         } else {
             again(error)

@@ -213,7 +213,9 @@ fn record(row: &ClaimedRow, word: &Word, fate: &Fate, exchange: &str, since_clai
         Word::Published => {
             metrics::histogram!(names::PUBLISH_LATENCY_SECONDS, "event" => event()).record(row.age + since_claim);
         }
-        Word::Unroutable(_) | Word::NoExchange(_) => metrics::counter!(names::UNROUTABLE, "event" => event()).increment(1),
+        Word::Unroutable(_) | Word::NoExchange(_) => {
+            metrics::counter!(names::UNROUTABLE, "event" => event()).increment(1)
+        }
         Word::Nacked(_) => metrics::counter!(names::NACKED, "exchange" => exchange.to_owned()).increment(1),
         Word::Refused(_) => metrics::counter!(names::REFUSED, "event" => event()).increment(1),
         Word::Unknown(_) => metrics::counter!(names::UNKNOWN).increment(1),
@@ -222,7 +224,7 @@ fn record(row: &ClaimedRow, word: &Word, fate: &Fate, exchange: &str, since_clai
         Fate::Published => metrics::counter!(names::PUBLISHED, "event" => event()).increment(1),
         Fate::Failed { error } => {
             metrics::counter!(names::FAILED, "event" => event()).increment(1);
-            tracing::error!(event_id = %row.event_id, event = %row.event_type, %error, attempts = row.attempt_count + 1, "an event is Failed: its attempts are spent");
+            tracing::error!(event_id = %row.event_id, event = %row.event_type, %error, attempts = row.attempt_count.saturating_add(1), "an event is Failed: its attempts are spent");
         }
         Fate::Retry { spent: true, error, .. } if row.attempt_count == 0 => {
             tracing::warn!(event_id = %row.event_id, event = %row.event_type, %error, "an event is held; it is tried again with backoff");
