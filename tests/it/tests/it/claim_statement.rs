@@ -47,14 +47,27 @@ async fn a_claim_takes_its_limit_in_order_whatever_plan_the_server_chooses() {
          FROM generate_series(1, 100000) AS n",
     )
     .await;
-    let off = ["", "hashjoin", "mergejoin", "hashjoin mergejoin", "hashjoin mergejoin material", "nestloop", "indexscan indexonlyscan", "bitmapscan indexscan", "sort incremental_sort", "seqscan", "hashjoin mergejoin indexscan bitmapscan"];
+    let off = [
+        "",
+        "hashjoin",
+        "mergejoin",
+        "hashjoin mergejoin",
+        "hashjoin mergejoin material",
+        "nestloop",
+        "indexscan indexonlyscan",
+        "bitmapscan indexscan",
+        "sort incremental_sort",
+        "seqscan",
+        "hashjoin mergejoin indexscan bitmapscan",
+    ];
     for (round, off) in off.into_iter().enumerate() {
         db.execute(&format!("ALTER DATABASE {} RESET ALL", db.name())).await;
         for method in off.split_whitespace() {
             db.execute(&format!("ALTER DATABASE {} SET enable_{method} = off", db.name())).await;
         }
         let mut connection = connection(&db).await;
-        let due = "SELECT event_id FROM outbox_messages WHERE status = 'Pending' ORDER BY next_attempt_at, event_id LIMIT 10";
+        let due =
+            "SELECT event_id FROM outbox_messages WHERE status = 'Pending' ORDER BY next_attempt_at, event_id LIMIT 10";
         let due: Vec<String> = sqlx::query_scalar(due).fetch_all(&mut connection).await.unwrap();
         let name = format!("claim-{round}");
         let claimed = claim(&mut connection, &name, LIMITS).await;
@@ -147,11 +160,13 @@ async fn a_settlement_under_a_lost_lease_changes_nothing() {
     // Two were taken over, one was put back, one was settled by somebody else.
     let change = "UPDATE outbox_messages SET locked_by = 'another' WHERE event_id = ANY($1)";
     sqlx::query(change).bind(&lost[..2]).execute(&mut connection).await.unwrap();
-    let change = "UPDATE outbox_messages SET status = 'Pending', locked_by = NULL, locked_until = NULL WHERE event_id = $1";
+    let change =
+        "UPDATE outbox_messages SET status = 'Pending', locked_by = NULL, locked_until = NULL WHERE event_id = $1";
     sqlx::query(change).bind(&lost[2]).execute(&mut connection).await.unwrap();
     let change = "UPDATE outbox_messages SET status = 'Published', published_at = now(), locked_by = NULL, locked_until = NULL WHERE event_id = $1";
     sqlx::query(change).bind(&lost[3]).execute(&mut connection).await.unwrap();
-    let digest = "SELECT md5(string_agg(o::text, '|' ORDER BY event_id)) FROM outbox_messages AS o WHERE event_id = ANY($1)";
+    let digest =
+        "SELECT md5(string_agg(o::text, '|' ORDER BY event_id)) FROM outbox_messages AS o WHERE event_id = ANY($1)";
     let before: String = sqlx::query_scalar(digest).bind(&lost).fetch_one(&mut connection).await.unwrap();
     let fates = [
         Fate::Published,
@@ -208,7 +223,10 @@ async fn retention_waits_for_nobody() {
     let db = database().await;
     old_and_new(&db, 20).await;
     let mut holder = db.pool().begin().await.unwrap();
-    sqlx::query("SELECT FROM outbox_messages WHERE event_id = 'old-00000003' FOR UPDATE").execute(&mut *holder).await.unwrap();
+    sqlx::query("SELECT FROM outbox_messages WHERE event_id = 'old-00000003' FOR UPDATE")
+        .execute(&mut *holder)
+        .await
+        .unwrap();
     let mut connection = connection(&db).await;
     let purge = <Postgres as Store>::purge_published(&mut connection, Duration::from_secs(3600), 100);
     assert_eq!(tokio::time::timeout(Duration::from_secs(5), purge).await.expect("no wait").unwrap(), 19);
@@ -220,9 +238,17 @@ pub async fn old_and_new(db: &TestDatabase, old: usize) {
     for (name, columns, values) in [
         ("old", "status, published_at", "'Published', now() - interval '2 hours' - n * interval '1 second'"),
         ("new", "status, published_at", "'Published', now()"),
-        ("due", "status, enqueued_at, next_attempt_at", "'Pending', now() - interval '30 days', now() + interval '1 day'"),
+        (
+            "due",
+            "status, enqueued_at, next_attempt_at",
+            "'Pending', now() - interval '30 days', now() + interval '1 day'",
+        ),
         ("dead", "status, enqueued_at, last_error", "'Failed', now() - interval '30 days', 'spent'"),
-        ("held", "status, enqueued_at, locked_by, locked_until", "'Processing', now() - interval '30 days', 'x', now() + interval '1 day'"),
+        (
+            "held",
+            "status, enqueued_at, locked_by, locked_until",
+            "'Processing', now() - interval '30 days', 'x', now() + interval '1 day'",
+        ),
     ] {
         db.execute(&format!(
             "INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, event_type, exchange, routing_key, payload, payload_bytes, {columns})

@@ -5,10 +5,13 @@
 #![allow(unreachable_pub, missing_docs, missing_debug_implementations, reason = "nobody depends on a test")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod body_sizes;
 mod chain;
 mod claim_statement;
 mod harness;
+mod headers;
 mod late_consumer;
+mod long_names;
 mod meter;
 mod missing_exchange;
 mod producing;

@@ -91,10 +91,8 @@ async fn a_deleted_exchange_comes_back_with_its_bindings() {
     wire.delete_exchange("orders.events").await;
     world.enqueue(50, 150).await;
     world.settled(150, SOON).await;
-    eventually(SOON, "all published", async || {
-        world.db.count("outbox_messages", "status <> 'Published'").await == 0
-    })
-    .await;
+    eventually(SOON, "all published", async || world.db.count("outbox_messages", "status <> 'Published'").await == 0)
+        .await;
     runtime.shutdown().await;
 }
 
