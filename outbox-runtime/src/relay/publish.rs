@@ -89,6 +89,8 @@ impl<DB: Store> Publisher<'_, DB> {
         }
         let mut parts = vec![ready];
         let mut declared = false;
+        // The connection was closed under this batch: by one of its rows, or by what another channel sent at the same time.
+        let mut suspect = false;
         while let Some(part) = parts.pop() {
             if part.is_empty() {
                 continue;
@@ -97,6 +99,11 @@ impl<DB: Store> Publisher<'_, DB> {
                 for (index, _) in part {
                     words[*index] = Some(word.clone());
                 }
+            };
+            let (_shared, _alone) = if suspect {
+                (None, Some(self.relay.alone.write().await))
+            } else {
+                (Some(self.relay.alone.read().await), None)
             };
             let channel = match self.channel().await {
                 Ok(channel) => channel,
@@ -149,6 +156,10 @@ impl<DB: Store> Publisher<'_, DB> {
                 BatchEnd::ChannelClosed { code: code @ (403 | 404), text } => {
                     say(&part, Word::NoExchange(format!("{code} {text}: exchange {exchange:?}")));
                 }
+                BatchEnd::ConnectionClosed { .. } if !suspect => {
+                    suspect = true;
+                    parts.push(part);
+                }
                 BatchEnd::ChannelClosed { code, text } | BatchEnd::ConnectionClosed { code, text } => {
                     if part.len() == 1 {
                         say(&part, Word::Refused(format!("{code} {text}: exchange {exchange:?}")));
@@ -171,14 +182,23 @@ impl<DB: Store> Publisher<'_, DB> {
 
     /// The channel of this publisher, on the current connection; waits a little for one that is being made.
     async fn channel(&mut self) -> Result<Channel, RabbitError> {
-        let mut state = self.relay.link.state();
-        let up = state.wait_for(|state| matches!(state, LinkState::Up(_)));
+        let up = async {
+            let mut state = self.relay.link.state();
+            loop {
+                state.wait_for(|state| matches!(state, LinkState::Up(_))).await.ok()?;
+                match self.relay.link.connection() {
+                    Ok((generation, connection)) if connection.status().connected() => return Some(generation),
+                    // It was just closed, and its supervisor does not know yet.
+                    _ => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            }
+        };
         let generation = match tokio::time::timeout(Duration::from_secs(5), up).await {
-            Ok(Ok(state)) => state.generation(),
+            Ok(Some(generation)) => generation,
             _ => return Err(RabbitError::NotConnected),
         };
         if let Some((made_on, channel)) = &self.channel
-            && Some(*made_on) == generation
+            && *made_on == generation
             && channel.status().connected()
         {
             return Ok(channel.clone());
