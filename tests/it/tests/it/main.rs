@@ -6,15 +6,21 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod body_sizes;
+mod broker_restarts;
 mod chain;
 mod claim_statement;
+mod full_queue;
 mod harness;
 mod headers;
 mod late_consumer;
+mod leases;
 mod long_names;
+mod many_relays;
 mod meter;
 mod missing_exchange;
+mod poison;
 mod producing;
 mod retention;
+mod steady_memory;
 mod unroutable;
 mod world;
