@@ -12,7 +12,7 @@ pub struct Problem {
 
 impl Problem {
     pub(crate) fn name(what: &str, value: &str, problem: NameProblem) -> Self {
-        Self { text: format!("the {what} {} {problem}", shown(value)) }
+        Self { text: format!("the {what} {} {}", shown(value), problem.of(value)) }
     }
 
     pub(crate) fn header(key: &str, why: &str) -> Self {

@@ -10,8 +10,8 @@ use crate::event::name;
 /// A caller's headers: sent with the event, handed to the handler.
 pub type HeaderMap = BTreeMap<String, Value>;
 
-/// All headers of one event together, as JSON: they must fit one AMQP frame (128 KiB by default) with room to spare.
-const HEADERS_BYTES: usize = 64 * 1024;
+/// All headers of one event together, as AMQP encodes them: they must fit one frame (128 KiB by default) with room to spare.
+pub(crate) const HEADERS_BYTES: usize = 64 * 1024;
 const HEADER_DEPTH: usize = 8;
 
 /// Keys that belong to us or to the broker.
@@ -22,7 +22,6 @@ fn reserved(key: &str) -> bool {
 
 /// Every problem of a header map, in the order of its keys.
 pub(crate) fn check(headers: &HeaderMap, problems: &mut Vec<Problem>) {
-    let mut bytes = 2;
     for (key, value) in headers {
         if let Err(problem) = name::short_string(key) {
             problems.push(Problem::name("header key", key, problem));
@@ -32,10 +31,28 @@ pub(crate) fn check(headers: &HeaderMap, problems: &mut Vec<Problem>) {
         if let Err(why) = check_value(value, HEADER_DEPTH) {
             problems.push(Problem::header(key, why));
         }
-        bytes += key.len() + value.to_string().len() + 6;
     }
+    let bytes = amqp_bytes(headers);
     if bytes > HEADERS_BYTES {
         problems.push(Problem::too_large("the headers", bytes, HEADERS_BYTES));
+    }
+}
+
+/// What a header map takes on the wire. Much more than its JSON may: each number has nine bytes.
+pub(crate) fn amqp_bytes(headers: &HeaderMap) -> usize {
+    4 + headers.iter().map(|(key, value)| 1 + key.len() + value_bytes(value)).sum::<usize>()
+}
+
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null => 1,
+        Value::Bool(_) => 2,
+        Value::Number(_) => 9,
+        Value::String(s) => 5 + s.len(),
+        Value::Array(items) => 5 + items.iter().map(value_bytes).sum::<usize>(),
+        Value::Object(fields) => {
+            5 + fields.iter().map(|(key, value)| 1 + key.len() + value_bytes(value)).sum::<usize>()
+        }
     }
 }
 
@@ -94,5 +111,9 @@ mod tests {
             &mut problems,
         );
         assert_eq!(problems.len(), 2, "all problems at once: {problems:?}");
+        // F11: 16 KB of JSON, 72 KB on the wire.
+        let mut problems = Vec::new();
+        check(&HeaderMap::from([("numbers".into(), json!(vec![1; 8_000]))]), &mut problems);
+        assert_eq!(problems.len(), 1, "{problems:?}");
     }
 }

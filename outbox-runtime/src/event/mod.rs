@@ -24,7 +24,7 @@ pub use self::id::EventId;
 pub use self::key::KeyField;
 pub use self::metadata::Metadata;
 
-pub(crate) use self::headers::check as check_headers;
+pub(crate) use self::headers::{HEADERS_BYTES, amqp_bytes, check as check_headers};
 
 /// A type that can be written to the outbox and handled by a consumer. `#[event]` implements it.
 ///

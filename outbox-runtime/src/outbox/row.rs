@@ -50,6 +50,8 @@ pub struct ClaimedRow {
     pub attempt_count: i32,
     /// When these are spent the row is Failed.
     pub max_attempts: i32,
+    /// Why the row cannot be sent as it is: somebody wrote it by hand.
+    pub defect: Option<String>,
 }
 
 /// What becomes of a claimed row.

@@ -33,6 +33,7 @@ pub(crate) fn resolve(
 ) -> Result<Vec<ConsumerPlan>, Vec<StartProblem>> {
     let mut problems = Vec::new();
     events_agree(registry, &mut problems);
+    exchanges(registry, wanted, &mut problems);
     if !wanted.consumes {
         return if problems.is_empty() { Ok(Vec::new()) } else { Err(problems) };
     }
@@ -72,6 +73,20 @@ fn events_agree(registry: &Registry, problems: &mut Vec<StartProblem>) {
                     event.line
                 ),
                 "give both types the same `exchange`",
+            ));
+        }
+    }
+}
+
+/// An exchange's name is legal on its own; with the namespace in front it may not be.
+fn exchanges(registry: &Registry, wanted: &Wanted, problems: &mut Vec<StartProblem>) {
+    for event in &registry.events {
+        let full = qualified(wanted.namespace.as_deref(), event.exchange);
+        if let Err(problem) = name::exchange_name(&full) {
+            problems.push(StartProblem::new(
+                format!("event {:?}", event.name),
+                format!("its exchange {} {} (the namespace counts)", shown(&full), problem.of(&full)),
+                "shorten the exchange's name or the namespace",
             ));
         }
     }
@@ -257,7 +272,11 @@ fn queues(plans: &[ConsumerPlan], wanted: &Wanted, problems: &mut Vec<StartProbl
         if let Err(problem) = name::queue_name(&full) {
             problems.push(StartProblem::new(
                 format!("consumer {:?}", plan.name),
-                format!("its queue {} {problem} (namespace and the suffix `.unreadable` count)", shown(&full)),
+                format!(
+                    "its queue {} {} (namespace and the suffix `.unreadable` count)",
+                    shown(&full),
+                    problem.of(&full)
+                ),
                 "shorten the queue's name or the namespace",
             ));
         }

@@ -19,8 +19,10 @@ const ERROR_BYTES: usize = 1000;
 pub(crate) enum Word {
     /// Confirmed and not returned.
     Published,
-    /// No queue wants it, or its exchange does not exist or may not be written to.
+    /// It came back: no queue wants it.
     Unroutable(String),
+    /// Its exchange does not exist or may not be written to: whether a queue wants it is not known.
+    NoExchange(String),
     /// The destination took nothing; it backs off for so long.
     Nacked(Duration),
     /// This very event cannot be sent.
@@ -46,7 +48,7 @@ pub(crate) fn fate(word: &Word, budget: Budget) -> Fate {
         error: bounded(error),
     };
     let spend = |error: &str| {
-        if budget.attempt_count + 1 >= budget.max_attempts {
+        if budget.attempt_count.saturating_add(1) >= budget.max_attempts {
             Fate::Failed { error: bounded(error) }
         } else {
             again(error)
@@ -55,8 +57,10 @@ pub(crate) fn fate(word: &Word, budget: Budget) -> Fate {
     match (word, budget.unroutable) {
         (Word::Published, _) => Fate::Published,
         (Word::Unroutable(_), Unroutable::Discard) => Fate::Published,
-        (Word::Unroutable(error), Unroutable::Hold) => again(error),
-        (Word::Unroutable(error), Unroutable::Fail) => spend(error),
+        (Word::Unroutable(error) | Word::NoExchange(error), Unroutable::Hold) => again(error),
+        (Word::Unroutable(error) | Word::NoExchange(error), Unroutable::Fail) => spend(error),
+        // "No subscriber is fine" says nothing of a permission that was taken away.
+        (Word::NoExchange(error), Unroutable::Discard) => again(error),
         (Word::Refused(error), _) => spend(error),
         (Word::Nacked(after), _) => {
             Fate::Retry { after: *after, spent: false, error: "the broker could not take it (basic.nack)".to_owned() }
@@ -104,6 +108,7 @@ mod tests {
     #[test]
     fn a_verdict_spends_only_what_is_the_events_own() {
         let no_route = Word::Unroutable("312 NO_ROUTE".into());
+        let forbidden = Word::NoExchange("403 ACCESS_REFUSED".into());
         let refused = Word::Refused("406".into());
         let nacked = Word::Nacked(Duration::from_secs(1));
         let unknown = Word::Unknown("reset".into());
@@ -115,6 +120,9 @@ mod tests {
             (&no_route, fail, 0, Kind::Again { spent: true }),
             (&no_route, fail, 2, Kind::Failed),
             (&no_route, discard, 0, Kind::Published),
+            (&forbidden, hold, 1_000, Kind::Again { spent: true }),
+            (&forbidden, fail, 2, Kind::Failed),
+            (&forbidden, discard, 1_000, Kind::Again { spent: true }),
             (&refused, hold, 1, Kind::Again { spent: true }),
             (&refused, hold, 2, Kind::Failed),
             (&nacked, fail, 1_000, Kind::Again { spent: false }),

@@ -74,6 +74,8 @@ pub(crate) struct Relay<DB: Store> {
     pub(crate) board: Arc<Board>,
     pub(crate) window: Arc<Window>,
     pub(crate) destinations: destination::Destinations,
+    /// Who publishes reads it; who looks for the row that closes connections writes it: nobody else may be on the connection then.
+    pub(crate) alone: tokio::sync::RwLock<()>,
     /// No more claims; what is claimed and not begun goes back.
     pub(crate) stop: CancellationToken,
 }
@@ -87,7 +89,16 @@ impl<DB: Store> Relay<DB> {
         stop: CancellationToken,
     ) -> Arc<Self> {
         let window = Window::new(config.window_rows, config.window_bytes);
-        Arc::new(Self { config, pool, link, board, window, destinations: destination::Destinations::default(), stop })
+        Arc::new(Self {
+            config,
+            pool,
+            link,
+            board,
+            window,
+            destinations: destination::Destinations::default(),
+            alone: tokio::sync::RwLock::new(()),
+            stop,
+        })
     }
 
     /// Starts all stages on the current tokio runtime.

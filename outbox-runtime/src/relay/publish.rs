@@ -93,6 +93,8 @@ impl<DB: Store> Publisher<'_, DB> {
         }
         let mut parts = vec![ready];
         let mut declared = false;
+        // The connection was closed under this batch: by one of its rows, or by what another channel sent at the same time.
+        let mut suspect = false;
         while let Some(part) = parts.pop() {
             if part.is_empty() {
                 continue;
@@ -101,6 +103,11 @@ impl<DB: Store> Publisher<'_, DB> {
                 for (index, _) in part {
                     words[*index] = Some(word.clone());
                 }
+            };
+            let (_shared, _alone) = if suspect {
+                (None, Some(self.relay.alone.write().await))
+            } else {
+                (Some(self.relay.alone.read().await), None)
             };
             let channel = match self.channel().await {
                 Ok(channel) => channel,
@@ -151,7 +158,11 @@ impl<DB: Store> Publisher<'_, DB> {
                     parts.push(part);
                 }
                 BatchEnd::ChannelClosed { code: code @ (403 | 404), text } => {
-                    say(&part, Word::Unroutable(format!("{code} {text}: exchange {exchange:?}")));
+                    say(&part, Word::NoExchange(format!("{code} {text}: exchange {exchange:?}")));
+                }
+                BatchEnd::ConnectionClosed { .. } if !suspect => {
+                    suspect = true;
+                    parts.push(part);
                 }
                 BatchEnd::ChannelClosed { code, text } | BatchEnd::ConnectionClosed { code, text } => {
                     if part.len() == 1 {
@@ -175,14 +186,23 @@ impl<DB: Store> Publisher<'_, DB> {
 
     /// The channel of this publisher, on the current connection; waits a little for one that is being made.
     async fn channel(&mut self) -> Result<Channel, RabbitError> {
-        let mut state = self.relay.link.state();
-        let up = state.wait_for(|state| matches!(state, LinkState::Up(_)));
+        let up = async {
+            let mut state = self.relay.link.state();
+            loop {
+                state.wait_for(|state| matches!(state, LinkState::Up(_))).await.ok()?;
+                match self.relay.link.connection() {
+                    Ok((generation, connection)) if connection.status().connected() => return Some(generation),
+                    // It was just closed, and its supervisor does not know yet.
+                    _ => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            }
+        };
         let generation = match tokio::time::timeout(Duration::from_secs(5), up).await {
-            Ok(Ok(state)) => state.generation(),
+            Ok(Some(generation)) => generation,
             _ => return Err(RabbitError::NotConnected),
         };
         if let Some((made_on, channel)) = &self.channel
-            && Some(*made_on) == generation
+            && *made_on == generation
             && channel.status().connected()
         {
             return Ok(channel.clone());
@@ -197,11 +217,15 @@ impl<DB: Store> Publisher<'_, DB> {
         self.relay.config.declare == Declare::On
     }
 
-    /// An exchange that vanished, or of an event type that this build does not know: declared when it is first missed.
+    /// An exchange that vanished, or of an event type that this build does not know: declared when it is first missed. With one of ours
+    /// everything is declared again, since its bindings went with it.
     async fn declare(&self, exchange: &str) {
-        if let Ok((_, connection)) = self.relay.link.connection()
-            && let Err(error) = declare::exchange(&connection, exchange, false).await
-        {
+        let declared = async {
+            let (_, connection) = self.relay.link.connection()?;
+            declare::exchange(&connection, exchange, false).await?;
+            self.relay.link.declare_again(exchange).await
+        };
+        if let Err(error) = declared.await {
             tracing::warn!(exchange, %error, "a missing exchange could not be declared");
         }
     }
@@ -213,7 +237,9 @@ fn record(row: &ClaimedRow, word: &Word, fate: &Fate, exchange: &str, since_clai
         Word::Published => {
             metrics::histogram!(names::PUBLISH_LATENCY_SECONDS, "event" => event()).record(row.age + since_claim);
         }
-        Word::Unroutable(_) => metrics::counter!(names::UNROUTABLE, "event" => event()).increment(1),
+        Word::Unroutable(_) | Word::NoExchange(_) => {
+            metrics::counter!(names::UNROUTABLE, "event" => event()).increment(1)
+        }
         Word::Nacked(_) => metrics::counter!(names::NACKED, "exchange" => exchange.to_owned()).increment(1),
         Word::Refused(_) => metrics::counter!(names::REFUSED, "event" => event()).increment(1),
         Word::Unknown(_) => metrics::counter!(names::UNKNOWN).increment(1),
@@ -222,7 +248,7 @@ fn record(row: &ClaimedRow, word: &Word, fate: &Fate, exchange: &str, since_clai
         Fate::Published => metrics::counter!(names::PUBLISHED, "event" => event()).increment(1),
         Fate::Failed { error } => {
             metrics::counter!(names::FAILED, "event" => event()).increment(1);
-            tracing::error!(event_id = %row.event_id, event = %row.event_type, %error, attempts = row.attempt_count + 1, "an event is Failed: its attempts are spent");
+            tracing::error!(event_id = %row.event_id, event = %row.event_type, %error, attempts = row.attempt_count.saturating_add(1), "an event is Failed: its attempts are spent");
         }
         Fate::Retry { spent: true, error, .. } if row.attempt_count == 0 => {
             tracing::warn!(event_id = %row.event_id, event = %row.event_type, %error, "an event is held; it is tried again with backoff");

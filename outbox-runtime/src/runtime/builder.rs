@@ -246,7 +246,7 @@ impl RuntimeBuilder {
         {
             problem(
                 "namespace",
-                format!("{} {wrong}", crate::error::shown(namespace)),
+                format!("{} {}", crate::error::shown(namespace), wrong.of(namespace)),
                 "use letters, digits, `-`, `_` and single dots",
             );
         }

@@ -7,7 +7,7 @@ pub const ENQUEUED: &str = "outbox_enqueued_total";
 pub const CLAIMED: &str = "outbox_claimed_total";
 /// Counter, events. Confirmed, not returned, and marked Published. Label `event`.
 pub const PUBLISHED: &str = "outbox_published_total";
-/// Counter, events. Returned by the broker since no queue wanted them. Label `event`.
+/// Counter, events. Returned by the broker since no queue wanted them, or not taken since their exchange is missing or forbidden. Label `event`.
 pub const UNROUTABLE: &str = "outbox_unroutable_total";
 /// Counter, events. Not taken by the broker (`basic.nack`); nothing is spent. Label `exchange`.
 pub const NACKED: &str = "outbox_nacked_total";

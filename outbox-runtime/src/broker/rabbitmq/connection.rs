@@ -100,6 +100,15 @@ impl Link {
         Ok((generation, answered("opening a channel", connection.create_channel()).await?))
     }
 
+    /// Declares the topology again on the current connection, if the exchange that vanished belongs to it.
+    pub(crate) async fn declare_again(&self, exchange: &str) -> Result<(), RabbitError> {
+        if self.plan.topology.exchanges.contains(exchange) {
+            let (_, connection) = self.connection()?;
+            declare::declare(&connection, &self.plan.topology, self.plan.declare).await?;
+        }
+        Ok(())
+    }
+
     /// One try to connect, for `fail_fast` and for the supervisor.
     pub(crate) async fn connect(&self) -> Result<Connection, RabbitError> {
         let name = format!("outbox {} {}", self.plan.role, self.plan.instance);

@@ -7,6 +7,7 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use super::table::{text, to_amqp, to_json};
 use crate::consumer::raw::{Properties, RawMessage, wire};
 use crate::event::Envelope;
+use crate::event::{HEADERS_BYTES, amqp_bytes};
 use crate::outbox::{ClaimedRow, own_header};
 
 /// Something in a row that AMQP cannot carry; the row is refused with this text.
@@ -28,6 +29,14 @@ pub(crate) struct Outgoing {
 
 /// Checks everything that lapin would panic on.
 pub(crate) fn outgoing(row: &ClaimedRow, exchange: &str) -> Result<Outgoing, Unsendable> {
+    if let Some(defect) = &row.defect {
+        return Err(Unsendable(defect.clone()));
+    }
+    // Checked at enqueue, without ours: this is for a row that somebody wrote by hand, whose frame would close the connection.
+    let bytes = amqp_bytes(&row.headers);
+    if bytes > HEADERS_BYTES + 8 * 1024 {
+        return Err(Unsendable(format!("its headers would have {bytes} bytes, the limit is {HEADERS_BYTES}")));
+    }
     let mut headers = FieldTable::default();
     for (key, value) in &row.headers {
         if key == own_header::CORRELATION {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use sqlx::types::Json;
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use crate::event::{HeaderMap, Unroutable};
 use crate::outbox::{ClaimLimits, ClaimedRow};
 
 /// The flush is waived for this statement alone: a lost claim is claimed again. `MATERIALIZED` keeps the limit a limit, whatever plan the
-/// server takes (F45); the byte budget always lets one row through.
+/// server takes (F45); the byte budget always lets one row through. Nothing that a producer in plain SQL may have written fails the
+/// statement or its decoding: one row would stop the relay for ever.
 const CLAIM: &str = "
 WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
 due AS MATERIALIZED (
@@ -19,16 +19,19 @@ due AS MATERIALIZED (
     ORDER BY next_attempt_at, event_id LIMIT $1 FOR UPDATE SKIP LOCKED
 ),
 fitting AS MATERIALIZED (
-    SELECT event_id FROM (
-        SELECT event_id, payload_bytes, sum(payload_bytes::bigint) OVER (ORDER BY next_attempt_at, event_id) AS total FROM due
-    ) AS summed WHERE total <= $2 OR total = payload_bytes
+    SELECT event_id, place FROM (
+        SELECT event_id, payload_bytes, row_number() OVER due_first AS place, sum(payload_bytes::bigint) OVER due_first AS total
+        FROM due WINDOW due_first AS (ORDER BY next_attempt_at, event_id)
+    ) AS summed WHERE total <= $2 OR place = 1
 )
 UPDATE outbox_messages AS o
 SET status = 'Processing', locked_by = $3, locked_until = clock_timestamp() + $4 * interval '1 millisecond'
 FROM fitting, unflushed WHERE o.event_id = fitting.event_id
 RETURNING o.event_id, o.aggregate_id, o.event_type, o.event_version, o.exchange, o.routing_key, o.envelope, o.payload::text AS payload,
-          o.headers, o.occurred_at, o.enqueued_at, o.unroutable, o.attempt_count, o.max_attempts, o.next_attempt_at,
-          extract(epoch FROM clock_timestamp() - o.enqueued_at)::float8 AS age";
+          o.headers::text AS headers, o.unroutable, o.attempt_count, o.max_attempts, fitting.place,
+          CASE WHEN o.occurred_at >= '0001-01-01' AND o.occurred_at < '10000-01-01' THEN o.occurred_at END AS occurred_at,
+          CASE WHEN o.enqueued_at >= '0001-01-01' AND o.enqueued_at < '10000-01-01' THEN o.enqueued_at END AS enqueued_at,
+          CASE WHEN isfinite(o.enqueued_at) THEN extract(epoch FROM clock_timestamp() - o.enqueued_at)::float8 END AS age";
 
 const RENEW: &str = "
 WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
@@ -53,23 +56,30 @@ pub(crate) async fn claim(
         .await?;
     let mut claimed = rows.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
     // RETURNING promises no order.
-    claimed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    claimed.sort_by_key(|(place, _)| *place);
     Ok(claimed.into_iter().map(|(_, row)| row).collect())
 }
 
-fn decode(row: &PgRow) -> Result<((DateTime<Utc>, String), ClaimedRow), sqlx::Error> {
-    let event_id: String = row.try_get("event_id")?;
-    let headers: Json<serde_json::Value> = row.try_get("headers")?;
-    let headers = match headers.0 {
-        serde_json::Value::Object(fields) => fields.into_iter().collect(),
-        _ => HeaderMap::new(),
+fn decode(row: &PgRow) -> Result<(i64, ClaimedRow), sqlx::Error> {
+    let mut defect = None;
+    let headers: String = row.try_get("headers")?;
+    let headers: HeaderMap = serde_json::from_str(&headers).unwrap_or_else(|error| {
+        defect = Some(format!("its headers cannot be read: {error}"));
+        HeaderMap::new()
+    });
+    let mut time = |column: &str| -> Result<DateTime<Utc>, sqlx::Error> {
+        Ok(row.try_get::<Option<_>, _>(column)?.unwrap_or_else(|| {
+            defect = Some(format!("its `{column}` is outside the years 1 to 9999"));
+            DateTime::UNIX_EPOCH
+        }))
     };
+    let (occurred_at, enqueued_at) = (time("occurred_at")?, time("enqueued_at")?);
     let unroutable: String = row.try_get("unroutable")?;
-    let age: f64 = row.try_get("age")?;
+    let age: Option<f64> = row.try_get("age")?;
     Ok((
-        (row.try_get("next_attempt_at")?, event_id.clone()),
+        row.try_get("place")?,
         ClaimedRow {
-            event_id,
+            event_id: row.try_get("event_id")?,
             aggregate_id: row.try_get("aggregate_id")?,
             event_type: row.try_get("event_type")?,
             event_version: row.try_get("event_version")?,
@@ -78,12 +88,13 @@ fn decode(row: &PgRow) -> Result<((DateTime<Utc>, String), ClaimedRow), sqlx::Er
             envelope: row.try_get("envelope")?,
             payload: row.try_get("payload")?,
             headers,
-            occurred_at: row.try_get("occurred_at")?,
-            enqueued_at: row.try_get("enqueued_at")?,
-            age: Duration::try_from_secs_f64(age).unwrap_or_default(),
+            occurred_at,
+            enqueued_at,
+            age: age.and_then(|age| Duration::try_from_secs_f64(age).ok()).unwrap_or_default(),
             unroutable: Unroutable::from_name(&unroutable).unwrap_or_default(),
             attempt_count: row.try_get("attempt_count")?,
             max_attempts: row.try_get("max_attempts")?,
+            defect,
         },
     ))
 }

@@ -33,7 +33,8 @@ WITH old AS MATERIALIZED (
 )
 DELETE FROM outbox_messages AS o USING old WHERE o.event_id = old.event_id";
 
-/// Each count is a bounded scan of a partial index; the oldest event is the least of three index heads.
+/// Each count is a bounded scan of a partial index; the oldest event is the least of three index heads
+/// (infinite times, which only a row written by hand has, are cut: their difference is an error).
 const STATS: &str = "
 SELECT
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Pending' LIMIT $1) AS n) AS pending,
@@ -41,11 +42,11 @@ SELECT
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status <> 'Failed' LIMIT $1) AS n) AS held,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status = 'Failed' LIMIT $1) AS n) AS failed,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Processing' AND locked_until < now() LIMIT $1) AS n) AS expired,
-  extract(epoch FROM clock_timestamp() - LEAST(
+  (SELECT extract(epoch FROM clock_timestamp() - GREATEST(LEAST(since, clock_timestamp()), '0001-01-01'))::float8 FROM (SELECT LEAST(
       (SELECT enqueued_at FROM outbox_messages WHERE status = 'Pending' ORDER BY next_attempt_at, event_id LIMIT 1),
       (SELECT min(enqueued_at) FROM (SELECT enqueued_at FROM outbox_messages WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000) AS p),
       (SELECT enqueued_at FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1)
-  ))::float8 AS oldest";
+  ) AS since) AS oldest_row WHERE since IS NOT NULL) AS oldest";
 
 pub(crate) async fn release(connection: &mut PgConnection, claim_ids: &[String]) -> Result<u64, sqlx::Error> {
     Ok(sqlx::query(RELEASE).bind(claim_ids).execute(connection).await?.rows_affected())

@@ -20,7 +20,7 @@ UPDATE outbox_messages AS o
 SET status = mine.status,
     published_at = CASE mine.status WHEN 'Published' THEN clock_timestamp() END,
     next_attempt_at = CASE WHEN mine.delay > 0 THEN clock_timestamp() + mine.delay * interval '1 millisecond' ELSE o.next_attempt_at END,
-    attempt_count = o.attempt_count + mine.spent,
+    attempt_count = LEAST(o.attempt_count::bigint + mine.spent, 2147483647)::integer,
     last_error = CASE WHEN mine.status = 'Published' THEN NULL ELSE COALESCE(mine.error, o.last_error) END,
     locked_by = NULL,
     locked_until = NULL

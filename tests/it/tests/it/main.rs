@@ -5,14 +5,30 @@
 #![allow(unreachable_pub, missing_docs, missing_debug_implementations, reason = "nobody depends on a test")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod body_sizes;
+mod broker_restarts;
 mod chain;
+mod claim_statement;
 mod enqueue;
+mod full_queue;
 mod harness;
+mod headers;
+mod late_consumer;
+mod leases;
 mod life;
+mod long_names;
+mod many_relays;
+mod meter;
+mod missing_exchange;
 mod packaging;
+mod poison;
+mod producing;
+mod retention;
 mod start;
 mod statements;
+mod steady_memory;
 mod telemetry;
 mod topology;
+mod unroutable;
 mod wire_format;
 mod world;

@@ -1,0 +1,111 @@
+//! An exchange that is gone, or that may not be written to, holds up its own events only.
+
+use std::time::Duration;
+
+use outbox::{Declare, handlers};
+use outbox_it::{eventually, rabbit_wire::Wire};
+
+use crate::producing::{AuditNoted, Optional, commit, errors, relay, rows, take, tally, tap};
+use crate::world::{OrderCreated, World};
+
+const SOON: Duration = Duration::from_secs(20);
+
+async fn taps(wire: &Wire) {
+    tap(wire, "orders", "orders.events", "#").await;
+    tap(wire, "audit", "audit.events", "#").await;
+}
+
+fn orders(from: usize, to: usize) -> impl Iterator<Item = outbox::Draft> {
+    (from..to).map(|n| OrderCreated::number(n).draft())
+}
+
+fn notes(from: usize, to: usize) -> impl Iterator<Item = outbox::Draft> {
+    (from..to).map(|n| AuditNoted { order_id: format!("note-{n}") }.draft())
+}
+
+/// F02: amqp-rs/lapin#246, #245; OpenSDN-io/community#129: publishing to an exchange that is gone hangs for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_a_deleted_exchange_are_held_and_others_flow() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    taps(&wire).await;
+    let runtime = relay(&world).declare(Declare::Passive).start().await.unwrap();
+    commit(&world.db, orders(0, 50).chain(notes(0, 50))).await;
+    rows(&world.db, "status = 'Published'", 100, SOON).await;
+
+    wire.delete_exchange("orders.events").await;
+    commit(&world.db, orders(50, 150).chain(notes(50, 150))).await;
+    rows(&world.db, "status = 'Published' AND exchange = 'audit.events'", 150, SOON).await;
+    rows(&world.db, "status = 'Pending' AND attempt_count >= 1", 100, SOON).await;
+    let held = errors(&world.db, "status <> 'Published'").await;
+    assert!(held.iter().all(|e| e.contains("404") && e.contains("orders.events")), "{held:?}");
+    // Still flowing, beside the retries of the others.
+    commit(&world.db, notes(150, 200)).await;
+    rows(&world.db, "status = 'Published' AND exchange = 'audit.events'", 200, SOON).await;
+
+    taps(&wire).await;
+    rows(&world.db, "status = 'Published'", 350, SOON).await;
+    assert_eq!(tally(&take(&wire, "orders", 150).await).len(), 150, "each order is at its queue");
+    assert_eq!(take(&wire, "audit", 200).await.len(), 200, "each note is at its queue, once");
+    runtime.shutdown().await;
+}
+
+/// F02, with a user who may not write to one exchange.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_a_forbidden_exchange_are_held_and_others_flow() {
+    let mut world = World::new().await;
+    let url = world.vhost.limited_user("", "^audit", ".*").await;
+    let user = url::Url::parse(&url).unwrap().username().to_owned();
+    let wire = world.wire().await;
+    taps(&wire).await;
+    let runtime = crate::world::builder(world.db.url(), &url, [])
+        .role(outbox::Role::Relay)
+        .declare(Declare::Off)
+        .start()
+        .await
+        .unwrap();
+    commit(&world.db, orders(0, 100).chain(notes(0, 100))).await;
+    rows(&world.db, "status = 'Published' AND exchange = 'audit.events'", 100, SOON).await;
+    rows(&world.db, "status = 'Pending' AND attempt_count >= 1", 100, SOON).await;
+    let held = errors(&world.db, "status <> 'Published'").await;
+    assert!(held.iter().all(|e| e.contains("403") && e.contains("orders.events")), "{held:?}");
+    // An event without a subscriber may go; one that we may not send must not.
+    commit(&world.db, [Optional { order_id: "optional".into() }.draft()]).await;
+    rows(&world.db, "event_type = 'order.optional' AND status = 'Pending' AND attempt_count >= 1", 1, SOON).await;
+
+    world.vhost.set_permissions(&user, "", ".*", ".*").await;
+    rows(&world.db, "status = 'Published'", 201, SOON).await;
+    assert_eq!(take(&wire, "orders", 101).await.len(), 101, "each order is at its queue, once");
+    runtime.shutdown().await;
+}
+
+/// F02, F35 (metricq/metricq-python#25, postwait/node-amqp#190: bindings not replayed): with `Declare::On` the exchange comes back, and so
+/// do the bindings that went with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_exchange_comes_back_with_its_bindings() {
+    let world = World::new().await;
+    let runtime = world.runtime(handlers![crate::world::reserve_stock]).start().await.unwrap();
+    let wire = world.wire().await;
+    world.enqueue(0, 50).await;
+    world.settled(50, SOON).await;
+    wire.delete_exchange("orders.events").await;
+    world.enqueue(50, 150).await;
+    world.settled(150, SOON).await;
+    eventually(SOON, "all published", async || world.db.count("outbox_messages", "status <> 'Published'").await == 0)
+        .await;
+    runtime.shutdown().await;
+}
+
+/// F02: an exchange that this relay's program does not know is declared when it is first missed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_of_another_programs_events_is_declared() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    let runtime = relay(&world).start().await.unwrap();
+    commit(&world.db, notes(0, 10)).await;
+    eventually(SOON, "the exchange is there", async || wire.has_exchange("audit.events").await).await;
+    tap(&wire, "audit", "audit.events", "#").await;
+    rows(&world.db, "status = 'Published'", 10, SOON).await;
+    assert_eq!(take(&wire, "audit", 10).await.len(), 10);
+    runtime.shutdown().await;
+}
