@@ -6,5 +6,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod chain;
+mod handler_transaction;
 mod harness;
+mod meter;
+mod scripted;
 mod world;
