@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff;
 use crate::broker::rabbitmq::consume::AckHandle;
 use crate::consumer::Consumer;
-use crate::consumer::attempt::{self, End, Origin};
+use crate::consumer::attempt::{self, ENDED, End, Origin};
 use crate::consumer::decide::{Decision, FailureKind, decide};
 use crate::consumer::identify::{Incoming, Rejected, identify};
 use crate::consumer::raw::RawMessage;
@@ -53,6 +53,7 @@ async fn settle<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, given_up: &
         }
     };
     let (mut runs, mut conflicts, mut losses) = (0_u32, 0_u32, 0_u32);
+    let mut ended = None;
     loop {
         if !wait_for_database(consumer, given_up).await {
             return false;
@@ -97,6 +98,10 @@ async fn settle<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, given_up: &
                 Lost::HandlersFault(error) => (FailureKind::ConnectionLost, error),
             },
             End::Failed(kind, error) => (kind, error),
+            End::Ended(stamp) => {
+                ended = Some(stamp);
+                (FailureKind::Ended, ENDED.to_owned())
+            }
         };
         runs += 1;
         consumer.record_failure(&incoming, kind, &error, runs);
@@ -105,7 +110,7 @@ async fn settle<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, given_up: &
             Decision::Park(after) => (ParkedStatus::Retrying { after }, Reason::HandlerFailed),
             Decision::Dead(reason) => (ParkedStatus::Dead, reason),
         };
-        let parked = new_parked(consumer, &raw, &incoming, status, reason, error, runs);
+        let parked = NewParked { ended, ..new_parked(consumer, &raw, &incoming, status, reason, error, runs) };
         return park(consumer, parked, given_up).await;
     }
 }
@@ -161,6 +166,7 @@ fn park_rejected<DB: Store>(consumer: &Consumer<DB>, raw: &RawMessage, rejected:
     NewParked {
         consumer: consumer.plan.name.clone(),
         inbox: None,
+        ended: None,
         event_id: rejected.event_id,
         event_type: rejected.event_type,
         body: raw.body.clone(),
@@ -186,6 +192,7 @@ pub(crate) fn new_parked<DB: Store>(
     NewParked {
         consumer: consumer.plan.name.clone(),
         inbox: Some(incoming.entry.clone()),
+        ended: None,
         event_id: Some(incoming.entry.event_id.clone()),
         event_type: Some(incoming.metadata.event_type.clone()),
         body: raw.body.clone(),

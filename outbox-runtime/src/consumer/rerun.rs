@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::consumer::Consumer;
-use crate::consumer::attempt::{self, End, Origin};
+use crate::consumer::attempt::{self, ENDED, End, Origin};
 use crate::consumer::decide::{Decision, FailureKind, decide};
-use crate::consumer::deliver::{CONFLICTS, Lost, conflict_pause};
-use crate::consumer::identify::identify;
+use crate::consumer::deliver::{CONFLICTS, Lost, conflict_pause, new_parked, park};
+use crate::consumer::identify::{Incoming, identify};
 use crate::consumer::raw::{Properties, RawMessage};
-use crate::inbox::{ParkedClaim, ParkedRow, Reason, Reparked};
+use crate::inbox::{NewParked, ParkedClaim, ParkedRow, ParkedStatus, Reason, Reparked, Stamp};
 use crate::store::Store;
 use crate::store::session::{Session, within};
 use crate::telemetry::names;
@@ -143,6 +144,10 @@ async fn decide_row<DB: Store>(consumer: &Consumer<DB>, row: &ParkedRow, claim_i
                 Lost::HandlersFault(error) => (FailureKind::ConnectionLost, error),
             },
             End::Failed(kind, error) => (kind, error),
+            End::Ended(stamp) => {
+                consumer.record_failure(&incoming, FailureKind::Ended, ENDED, attempts);
+                return ended(consumer, row, &raw, &incoming, claim_id, stamp).await;
+            }
         };
         consumer.record_failure(&incoming, kind, &error, attempts);
         return Some(match decide(kind, attempts, true, handler.retry) {
@@ -153,8 +158,27 @@ async fn decide_row<DB: Store>(consumer: &Consumer<DB>, row: &ParkedRow, claim_i
     }
 }
 
-/// Writes the end of a run that did not commit; tries until it works or the claim has run out anyway.
-async fn end<DB: Store>(consumer: &Consumer<DB>, parked_id: i64, claim_id: &str, reparked: &Reparked) {
+/// After a run whose handler ended the transaction by itself. Its COMMIT has deleted the parked row: the message is parked anew.
+async fn ended<DB: Store>(
+    consumer: &Consumer<DB>,
+    row: &ParkedRow,
+    raw: &RawMessage,
+    incoming: &Incoming,
+    claim_id: &str,
+    stamp: Stamp,
+) -> Option<Reparked> {
+    let (reason, error) = (Reason::EndedTransaction, ENDED.to_owned());
+    if end(consumer, row.parked_id, claim_id, &Reparked::Dead { reason, error: error.clone() }).await {
+        return None;
+    }
+    let attempts = u32::try_from(row.attempts).unwrap_or(u32::MAX);
+    let parked = new_parked(consumer, raw, incoming, ParkedStatus::Dead, reason, error, attempts);
+    park(consumer, NewParked { ended: Some(stamp), isolated: row.isolated, ..parked }, &CancellationToken::new()).await;
+    None
+}
+
+/// Writes the end of a run that did not commit; tries until it works or the claim has run out anyway. Whether the row was still ours.
+async fn end<DB: Store>(consumer: &Consumer<DB>, parked_id: i64, claim_id: &str, reparked: &Reparked) -> bool {
     let started = tokio::time::Instant::now();
     loop {
         let written = async {
@@ -164,15 +188,16 @@ async fn end<DB: Store>(consumer: &Consumer<DB>, parked_id: i64, claim_id: &str,
             session.finish(result)
         };
         match written.await {
-            Ok(_) => break,
+            Ok(true) => break,
+            Ok(false) => return false,
             Err(error) => {
                 consumer.gate.close(&error.to_string());
                 tokio::select! {
                     () = consumer.gate.open() => {}
-                    () = consumer.abort.cancelled() => return,
+                    () = consumer.abort.cancelled() => return false,
                 }
                 if started.elapsed() > LEASE * 2 {
-                    return;
+                    return false;
                 }
             }
         }
@@ -189,4 +214,5 @@ async fn end<DB: Store>(consumer: &Consumer<DB>, parked_id: i64, claim_id: &str,
         }
         Reparked::PutBack => {}
     }
+    true
 }
