@@ -42,6 +42,8 @@ pub(crate) enum End {
     Ended(Stamp),
     /// Two transactions got into each other's way; nobody's failure.
     Conflict(String),
+    /// The database was lost before the handler ran: nothing about this message.
+    NotBegun(String),
     /// The connection or the database was lost; whether a commit arrived is unknown.
     Lost(String),
     /// The runtime stops.
@@ -71,14 +73,14 @@ pub(crate) async fn run<DB: Store>(
 ) -> End {
     let mut session = match Session::acquire(&consumer.pool).await {
         Ok(session) => session,
-        Err(error) => return End::Lost(error.to_string()),
+        Err(error) => return End::NotBegun(error.to_string()),
     };
     let mut stamp = None;
     let (end, clean) = match session.connection() {
         Ok(connection) => {
             in_transaction(consumer, connection, handler, incoming, body, origin, attempt, &mut stamp).await
         }
-        Err(error) => (End::Lost(error.to_string()), false),
+        Err(error) => (End::NotBegun(error.to_string()), false),
     };
     if clean {
         session.release();
@@ -153,7 +155,7 @@ async fn in_transaction<DB: Store>(
 ) -> (End, bool) {
     let mut tx = match within(consumer.statement, DB::begin(connection)).await {
         Ok(tx) => tx,
-        Err(error) => return (End::Lost(error.to_string()), false),
+        Err(error) => return (End::NotBegun(error.to_string()), false),
     };
     // The twin of this delivery may be in its handler: the unique key makes this one wait for it.
     let patience = handler.timeout + consumer.statement;
@@ -312,6 +314,7 @@ async fn after_error<DB: Store>(consumer: &Consumer<DB>, tx: Transaction<'_, DB>
 fn database_end<DB: Store>(error: &sqlx::Error) -> End {
     match DB::condition(error) {
         Some(Condition::Conflict) => End::Conflict(error.to_string()),
+        Some(Condition::Unavailable) => End::NotBegun(error.to_string()),
         _ => End::Lost(error.to_string()),
     }
 }

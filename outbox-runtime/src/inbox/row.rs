@@ -219,8 +219,11 @@ pub enum Reparked {
         /// Why.
         error: String,
     },
-    /// As before the claim, its attempt taken back: the runtime stops, or the database was lost.
-    PutBack,
+    /// As before the claim, its attempt taken back: the runtime stops, the database was lost, or this build does not know the event.
+    PutBack {
+        /// How long to wait at least.
+        after: Duration,
+    },
 }
 
 /// Figures of parked messages. Counts stop at a bound.

@@ -5,7 +5,8 @@ use sqlx::{PgConnection, Row};
 use crate::inbox::{NewParked, ParkedStatus};
 use crate::outbox::STATS_BOUND;
 
-/// With a dedup record: nothing happens if the event has one.
+/// With a dedup record: nothing happens if the event has one. A dead letter that is to run, and is older than the window, has none either: it
+/// is not parked to run (S7).
 const PARK_KNOWN: &str = "
 WITH flushed AS MATERIALIZED (
     SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END AS done
@@ -13,6 +14,7 @@ WITH flushed AS MATERIALIZED (
 decided AS (
     INSERT INTO inbox_messages (consumer, event_id, state, enqueued_at, event_version, fingerprint)
     SELECT $1, $2, $6, COALESCE($12, now()), $13, $14 FROM flushed
+    WHERE NOT $10 OR $6 = 'Dead' OR $12 IS NULL OR NOT EXISTS (SELECT FROM inbox_floors WHERE consumer = $1 AND floor > $12)
     ON CONFLICT (consumer, event_id) DO NOTHING RETURNING event_id
 )
 INSERT INTO parked_messages (consumer, event_id, event_type, body, properties, status, reason, error, attempts, isolated,

@@ -47,7 +47,8 @@ UPDATE inbox_messages AS i SET state = 'Dead', decided_at = clock_timestamp()
 FROM ended, flushed WHERE i.consumer = ended.consumer AND i.event_id = ended.event_id AND i.state = 'Retrying'";
 
 const PUT_BACK: &str = "
-UPDATE parked_messages SET attempts = attempts - 1, locked_by = NULL, locked_until = NULL
+UPDATE parked_messages SET attempts = attempts - 1, locked_by = NULL, locked_until = NULL,
+    next_attempt_at = GREATEST(next_attempt_at, clock_timestamp() + $3 * interval '1 millisecond')
 WHERE parked_id = $1 AND locked_by = $2 AND status = 'Retrying'";
 
 pub(crate) async fn claim_parked(
@@ -102,7 +103,10 @@ pub(crate) async fn repark(
         Reparked::Dead { reason, error } => {
             sqlx::query(DEAD).bind(parked_id).bind(claim_id).bind(reason.as_str()).bind(error)
         }
-        Reparked::PutBack => sqlx::query(PUT_BACK).bind(parked_id).bind(claim_id),
+        Reparked::PutBack { after } => sqlx::query(PUT_BACK)
+            .bind(parked_id)
+            .bind(claim_id)
+            .bind(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)),
     };
     Ok(query.execute(connection).await?.rows_affected() == 1)
 }

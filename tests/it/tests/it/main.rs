@@ -9,5 +9,6 @@ mod chain;
 mod handler_transaction;
 mod harness;
 mod meter;
+mod parked_retry;
 mod scripted;
 mod world;
