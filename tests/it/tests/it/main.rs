@@ -5,9 +5,15 @@
 #![allow(unreachable_pub, missing_docs, missing_debug_implementations, reason = "nobody depends on a test")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod causality;
 mod chain;
+mod dead_letter_queue;
+mod dedup_window;
+mod failure_policy;
+mod garbage;
 mod handler_transaction;
 mod harness;
+mod interrupted_run;
 mod meter;
 mod parked_retry;
 mod scripted;
