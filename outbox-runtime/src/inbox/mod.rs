@@ -6,5 +6,5 @@ mod row;
 
 pub(crate) use self::row::{
     Disposition, FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, ParkedStatus,
-    Reason, Reparked,
+    Reason, Reparked, Stamp,
 };

@@ -39,7 +39,10 @@ async fn heavy_a_runtime_starts_without_its_broker_and_drains_when_it_comes() {
     assert!(began.elapsed() < Duration::from_secs(3), "enqueue waited for the broker: {:?}", began.elapsed());
     // Nothing is claimed and nothing is spent meanwhile.
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(db.count("outbox_messages", "status = 'Pending' AND attempt_count = 0 AND last_error IS NULL").await, 100);
+    assert_eq!(
+        db.count("outbox_messages", "status = 'Pending' AND attempt_count = 0 AND last_error IS NULL").await,
+        100
+    );
     broker.start_again().await;
     let back = Instant::now();
     settled(&db, 100, DRAINED).await;

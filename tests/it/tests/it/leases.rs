@@ -33,7 +33,8 @@ async fn a_batch_slower_than_its_lease_is_not_taken_over() {
         .start()
         .await
         .unwrap();
-    eventually(SOON, "the connection", async || slow.health().component("broker publisher").is_some_and(|c| c.up)).await;
+    eventually(SOON, "the connection", async || slow.health().component("broker publisher").is_some_and(|c| c.up))
+        .await;
     // A channel takes two round trips, each batch one more: 2.4 s for the first two, and the other two wait for them.
     proxy.set(Mode::Delay(Duration::from_millis(400)));
     commit(&world.db, orders(0, 20)).await;
@@ -76,11 +77,17 @@ async fn a_relay_that_lost_its_claims_changes_nothing_and_counts_them() {
     let thief = "UPDATE outbox_messages SET locked_by = 'thief', locked_until = now() + interval '1 hour'
                  WHERE event_id IN (SELECT event_id FROM outbox_messages WHERE status = 'Processing' ORDER BY event_id LIMIT 7)";
     world.db.execute(thief).await;
-    let before = meter.count(names::LEASE_LOST);
+    let before = meter.counter(names::LEASE_LOST, "");
     proxy.set(Mode::Pass);
     rows(&world.db, "status = 'Published'", 18, SOON).await;
-    eventually(SOON, "the lost leases are counted", async || meter.count(names::LEASE_LOST) == before + 7).await;
-    rows(&world.db, "status = 'Processing' AND locked_by = 'thief' AND attempt_count = 0 AND last_error IS NULL", 7, SOON).await;
+    eventually(SOON, "the lost leases are counted", async || meter.counter(names::LEASE_LOST, "") == before + 7).await;
+    rows(
+        &world.db,
+        "status = 'Processing' AND locked_by = 'thief' AND attempt_count = 0 AND last_error IS NULL",
+        7,
+        SOON,
+    )
+    .await;
     runtime.shutdown().await;
     rows(&world.db, "locked_by = 'thief'", 7, SOON).await;
 }
@@ -91,7 +98,8 @@ async fn claims_of_a_killed_relay_are_taken_up_within_a_lease_by_its_namesake() 
     let meter = Meter::install();
     let world = World::new().await;
     let (proxy, url) = Proxy::for_url(world.vhost.url()).await;
-    let consumer = world.runtime(handlers![crate::world::reserve_stock]).role(outbox::Role::Consume).start().await.unwrap();
+    let consumer =
+        world.runtime(handlers![crate::world::reserve_stock]).role(outbox::Role::Consume).start().await.unwrap();
     let database = world.db.url();
     let env = [
         ("DATABASE_URL", database.as_str()),
@@ -119,8 +127,8 @@ async fn claims_of_a_killed_relay_are_taken_up_within_a_lease_by_its_namesake() 
     world.settled(101, SOON).await;
     assert_eq!(world.db.count("outbox_messages", "status = 'Processing' AND locked_until < now()").await, 0);
     assert_eq!(world.db.count("outbox_messages", "attempt_count > 0").await, 0, "a killed relay spends nothing");
-    assert!(meter.count(names::LEASE_EXPIRED) >= 100);
-    eventually(SOON, "the gauge of expired leases", async || meter.gauge(names::EXPIRED_NOW) == Some(0.0)).await;
+    assert!(meter.counter(names::LEASE_EXPIRED, "") >= 100);
+    eventually(SOON, "the gauge of expired leases", async || meter.gauge(names::EXPIRED_NOW, "") == Some(0.0)).await;
     runtime.shutdown().await;
     consumer.shutdown().await;
 }
@@ -139,7 +147,8 @@ async fn a_shutdown_gives_claims_back_unspent() {
         .start()
         .await
         .unwrap();
-    eventually(SOON, "the connection", async || runtime.health().component("broker publisher").is_some_and(|c| c.up)).await;
+    eventually(SOON, "the connection", async || runtime.health().component("broker publisher").is_some_and(|c| c.up))
+        .await;
     commit(&world.db, orders(0, 1)).await;
     rows(&world.db, "status = 'Published'", 1, SOON).await;
     proxy.set(Mode::Stall(Way::ToClient));

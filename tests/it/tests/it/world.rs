@@ -121,3 +121,6 @@ pub async fn no_doubles(db: &TestDatabase) {
         .await;
     assert_eq!(doubled, 0, "orders with two effects");
 }
+
+/// The name of the event, for messages and rows written by hand.
+pub const ORDER_CREATED: &str = <OrderCreated as outbox::Event>::DESCRIPTOR.name;
