@@ -31,6 +31,7 @@ mod packaging;
 mod parked_retry;
 mod poison;
 mod producing;
+mod programs;
 mod retention;
 mod scripted;
 mod start;
