@@ -97,6 +97,7 @@ impl<DB: Store> Running<DB> {
                     role,
                     instance: setup.instance.clone(),
                     uri,
+                    ca: builder.broker_ca.clone(),
                     topology: Arc::clone(&topology),
                     declare: builder.declare,
                 })
@@ -395,10 +396,7 @@ fn relay_config(builder: &RuntimeBuilder, instance: &str) -> RelayConfig {
 }
 
 fn topology<DB: Store>(setup: &Setup<DB>) -> Topology {
-    let mut exchanges: BTreeSet<&str> = setup.events.iter().map(|event| event.exchange).collect();
-    if setup.builder.role.relays() {
-        exchanges.insert(crate::DEFAULT_EXCHANGE);
-    }
+    let exchanges: BTreeSet<&str> = setup.events.iter().map(|event| event.exchange).collect();
     let consumers: Vec<ConsumerQueue> = setup
         .plans
         .iter()

@@ -38,6 +38,7 @@ mod start;
 mod statements;
 mod steady_memory;
 mod telemetry;
+mod tls;
 mod topology;
 mod unroutable;
 mod wire_format;
