@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use lapin::options::{ExchangeDeleteOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::FieldTable;
 use lapin::uri::AMQPUri;
@@ -34,7 +34,7 @@ impl Broker {
         match connect(&url).await {
             Ok(connection) => Ok(Self { url, namespace, connection }),
             Err(error) => bail!(
-                "no RabbitMQ: {error:#}\n\
+                "no RabbitMQ: {error}\n\
                  Start one: docker run -d -p 127.0.0.1:5672:5672 rabbitmq:4\n\
                  or set AMQP_URL=amqp://user:password@host:5672/%2f"
             ),
@@ -100,10 +100,11 @@ impl Broker {
 
 async fn connect(url: &str) -> anyhow::Result<Connection> {
     // The parser's own message may quote the password.
-    let mut uri: AMQPUri = url.parse().map_err(|_| anyhow::anyhow!("AMQP_URL is not an AMQP URL"))?;
+    let mut uri: AMQPUri = url.parse().map_err(|_| anyhow!("AMQP_URL is not an AMQP URL"))?;
     uri.query.heartbeat.get_or_insert(10);
     let (host, port) = (uri.authority.host.clone(), uri.authority.port);
     let properties = ConnectionProperties::default().with_connection_name("orders-demo".into());
     let connection = tokio::time::timeout(ANSWER, Connection::connect_uri(uri, properties)).await;
-    connection.with_context(|| format!("{host}:{port} does not answer"))?.with_context(|| format!("{host}:{port}"))
+    // Its message has its causes in it already.
+    connection.map_err(|_| anyhow!("{host}:{port} does not answer"))?.map_err(|error| anyhow!("{host}:{port}: {error}"))
 }

@@ -40,7 +40,7 @@ impl Server {
                 }
                 Err(error) => {
                     let (user, host, port) = (url.username(), url.host_str().unwrap_or(""), url.port().unwrap_or(5432));
-                    tried.push_str(&format!("\n  {user}@{host}:{port}: {error:#}"));
+                    tried.push_str(&format!("\n  {user}@{host}:{port}: {error}"));
                 }
             }
         }

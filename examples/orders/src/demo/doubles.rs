@@ -63,7 +63,7 @@ impl Doubles {
             if !wanted.remove(&body.order_id) {
                 continue;
             }
-            if wanted.len() % 2 == 0 {
+            if wanted.len().is_multiple_of(2) {
                 again(&late.publisher, &message).await?;
                 late.early += 1;
             } else {

@@ -30,11 +30,11 @@ impl World {
     pub(crate) async fn new() -> anyhow::Result<Self> {
         let id = Ulid::new().to_string().to_lowercase();
         let server = Server::find().await?;
-        let broker = Broker::find(format!("demo-{id}")).await?;
-        let logs = std::env::temp_dir().join(format!("orders-demo-{id}"));
+        let broker = Broker::find(format!("outbox-demo-{id}")).await?;
+        let logs = std::env::temp_dir().join(format!("outbox-demo-{id}"));
         std::fs::create_dir_all(&logs).with_context(|| format!("creating {}", logs.display()))?;
-        let orders = server.create(&format!("demo_orders_{id}")).await?;
-        let inventory = match server.create(&format!("demo_inventory_{id}")).await {
+        let orders = server.create(&format!("outbox_demo_orders_{id}")).await?;
+        let inventory = match server.create(&format!("outbox_demo_inventory_{id}")).await {
             Ok(inventory) => inventory,
             Err(error) => {
                 let _ = server.drop(&orders).await;

@@ -53,8 +53,8 @@ mod tests {
     #[test]
     fn an_amount_keeps_its_digits() {
         for text in ["0", "0.5", "199.00", "199", "999999999999999.9999"] {
-            let amount: Amount = serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(serde_json::to_string(&amount).ok().as_deref(), Some(text));
+            let amount = serde_json::from_str::<Amount>(text).ok();
+            assert_eq!(amount.and_then(|amount| serde_json::to_string(&amount).ok()).as_deref(), Some(text));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -75,8 +76,11 @@ impl NewOrder {
     }
 }
 
-async fn place_order(State(app): State<App>, Json(order): Json<NewOrder>) -> Result<Response, ApiError> {
-    let order = order.check()?;
+async fn place_order(
+    State(app): State<App>,
+    body: Result<Json<NewOrder>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    let order = body?.0.check()?;
     // In a task of its own: when the client hangs up, the server drops this future, and a transaction must not be dropped in the middle of its BEGIN.
     let placing = tokio::spawn(async move { orders::place(&app.pool, order).await });
     let placed = placing.await.map_err(|error| ApiError::Internal(error.into()))??;
