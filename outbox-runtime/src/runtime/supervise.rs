@@ -49,3 +49,37 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_panics_or_ends_is_started_again_and_shows() {
+        let (board, stop, runs) = (Arc::new(Board::default()), CancellationToken::new(), Arc::new(AtomicU32::new(0)));
+        let (count, ending) = (Arc::clone(&runs), stop.clone());
+        let make = move || {
+            let (run, ending) = (count.fetch_add(1, Ordering::SeqCst), ending.clone());
+            async move {
+                match run {
+                    0 => panic!("the first run"),
+                    1 => {}
+                    _ => ending.cancelled().await,
+                }
+            }
+        };
+        let supervised = tokio::spawn(supervise("test".to_owned(), Arc::clone(&board), stop.clone(), make));
+        while runs.load(Ordering::SeqCst) < 3 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let health = board.health();
+        let part = health.component("loop test").cloned();
+        assert!(part.as_ref().is_some_and(|part| part.up && part.failures == 2), "{part:?}");
+        assert_eq!(part.and_then(|part| part.error).as_deref(), Some("it ended"), "the last reason stays visible");
+        stop.cancel();
+        assert!(supervised.await.is_ok());
+        assert_eq!(runs.load(Ordering::SeqCst), 3, "after the stop it is not started again");
+    }
+}

@@ -34,6 +34,7 @@ mod producing;
 mod programs;
 mod retention;
 mod scripted;
+mod signals;
 mod start;
 mod statements;
 mod steady_memory;

@@ -75,3 +75,19 @@ async fn passive_creates_nothing_and_tells_what_is_missing() {
     world.settled(3, Duration::from_secs(15)).await;
     runtime.shutdown().await;
 }
+
+/// Publishing and consuming have a connection each, and an operator can tell them by their names.
+#[tokio::test(flavor = "multi_thread")]
+async fn publisher_and_consumer_have_a_named_connection_each() {
+    let world = World::new().await;
+    let runtime = world.runtime(handlers![crate::world::reserve_stock]).instance("till-3").start().await.unwrap();
+    eventually(Duration::from_secs(10), "ready", async || runtime.health().ready).await;
+    let rows = world.vhost.ctl().list(&["list_connections", "vhost", "client_properties"]).await;
+    let own: Vec<String> =
+        rows.iter().filter(|row| row["vhost"].as_str() == Some(world.vhost.name())).map(ToString::to_string).collect();
+    assert_eq!(own.len(), 2, "{own:#?}");
+    for name in ["outbox publisher till-3", "outbox consumer till-3"] {
+        assert!(own.iter().any(|row| row.contains(name)), "{name} is missing in {own:#?}");
+    }
+    runtime.shutdown().await;
+}
