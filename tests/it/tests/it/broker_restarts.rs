@@ -39,7 +39,10 @@ async fn heavy_a_runtime_starts_without_its_broker_and_drains_when_it_comes() {
     assert!(began.elapsed() < Duration::from_secs(3), "enqueue waited for the broker: {:?}", began.elapsed());
     // Nothing is claimed and nothing is spent meanwhile.
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(db.count("outbox_messages", "status = 'Pending' AND attempt_count = 0 AND last_error IS NULL").await, 100);
+    assert_eq!(
+        db.count("outbox_messages", "status = 'Pending' AND attempt_count = 0 AND last_error IS NULL").await,
+        100
+    );
     broker.start_again().await;
     let back = Instant::now();
     settled(&db, 100, DRAINED).await;
@@ -105,7 +108,12 @@ async fn heavy_restarts_under_load_lose_nothing_and_double_nothing() {
             // In the middle of the work, wherever that is.
             let (from, want) = (Instant::now(), (done().await + 200).min(i64::try_from(EVENTS).unwrap()));
             while done().await < want {
-                assert!(from.elapsed() < Duration::from_secs(30), "round {round}: {}: {}", done().await, runtime.health());
+                assert!(
+                    from.elapsed() < Duration::from_secs(30),
+                    "round {round}: {}: {}",
+                    done().await,
+                    runtime.health()
+                );
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             println!("round {round} after {:?}", from.elapsed());

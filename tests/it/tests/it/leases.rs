@@ -33,7 +33,8 @@ async fn a_batch_slower_than_its_lease_is_not_taken_over() {
         .start()
         .await
         .unwrap();
-    eventually(SOON, "the connection", async || slow.health().component("broker publisher").is_some_and(|c| c.up)).await;
+    eventually(SOON, "the connection", async || slow.health().component("broker publisher").is_some_and(|c| c.up))
+        .await;
     // A channel takes two round trips, each batch one more: 2.4 s for the first two, and the other two wait for them.
     proxy.set(Mode::Delay(Duration::from_millis(400)));
     commit(&world.db, orders(0, 20)).await;
@@ -80,7 +81,13 @@ async fn a_relay_that_lost_its_claims_changes_nothing_and_counts_them() {
     proxy.set(Mode::Pass);
     rows(&world.db, "status = 'Published'", 18, SOON).await;
     eventually(SOON, "the lost leases are counted", async || meter.count(names::LEASE_LOST) == before + 7).await;
-    rows(&world.db, "status = 'Processing' AND locked_by = 'thief' AND attempt_count = 0 AND last_error IS NULL", 7, SOON).await;
+    rows(
+        &world.db,
+        "status = 'Processing' AND locked_by = 'thief' AND attempt_count = 0 AND last_error IS NULL",
+        7,
+        SOON,
+    )
+    .await;
     runtime.shutdown().await;
     rows(&world.db, "locked_by = 'thief'", 7, SOON).await;
 }
@@ -91,7 +98,8 @@ async fn claims_of_a_killed_relay_are_taken_up_within_a_lease_by_its_namesake() 
     let meter = Meter::install();
     let world = World::new().await;
     let (proxy, url) = Proxy::for_url(world.vhost.url()).await;
-    let consumer = world.runtime(handlers![crate::world::reserve_stock]).role(outbox::Role::Consume).start().await.unwrap();
+    let consumer =
+        world.runtime(handlers![crate::world::reserve_stock]).role(outbox::Role::Consume).start().await.unwrap();
     let database = world.db.url();
     let env = [
         ("DATABASE_URL", database.as_str()),
@@ -139,7 +147,8 @@ async fn a_shutdown_gives_claims_back_unspent() {
         .start()
         .await
         .unwrap();
-    eventually(SOON, "the connection", async || runtime.health().component("broker publisher").is_some_and(|c| c.up)).await;
+    eventually(SOON, "the connection", async || runtime.health().component("broker publisher").is_some_and(|c| c.up))
+        .await;
     commit(&world.db, orders(0, 1)).await;
     rows(&world.db, "status = 'Published'", 1, SOON).await;
     proxy.set(Mode::Stall(Way::ToClient));

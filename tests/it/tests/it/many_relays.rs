@@ -14,7 +14,8 @@ async fn heavy_three_relays_publish_each_event_once() {
     const EVENTS: usize = 6_000;
     let world = World::new().await;
     let wire = world.wire().await;
-    let consumer = world.runtime(handlers![crate::world::reserve_stock]).role(outbox::Role::Consume).start().await.unwrap();
+    let consumer =
+        world.runtime(handlers![crate::world::reserve_stock]).role(outbox::Role::Consume).start().await.unwrap();
     outbox_it::eventually(Duration::from_secs(20), "the consumer", async || {
         wire.consumers("inventory").await == Some(1)
     })

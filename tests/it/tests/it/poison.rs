@@ -50,7 +50,11 @@ async fn a_row_that_closes_the_connection_is_refused_alone() {
     let url = format!("{}?frame_max=8192", world.vhost.url());
     let poison = Enqueue::new().header("large", "x".repeat(30_000));
     let draft = |n: usize| {
-        if n == 37 { outbox::Draft::new(&OrderCreated::number(n), poison.clone()) } else { OrderCreated::number(n).draft() }
+        if n == 37 {
+            outbox::Draft::new(&OrderCreated::number(n), poison.clone())
+        } else {
+            OrderCreated::number(n).draft()
+        }
     };
     let ids = commit(&world.db, (0..100).map(draft)).await;
     let poison = format!("event_id = '{}'", ids[37]);
@@ -61,7 +65,11 @@ async fn a_row_that_closes_the_connection_is_refused_alone() {
     let failed = format!("{poison} AND status = 'Failed'");
     let end = tokio::time::Instant::now() + Duration::from_secs(60);
     while world.db.count("outbox_messages", &failed).await == 0 {
-        assert!(tokio::time::Instant::now() < end, "not Failed: {:?}", errors(&world.db, "status <> 'Published'").await);
+        assert!(
+            tokio::time::Instant::now() < end,
+            "not Failed: {:?}",
+            errors(&world.db, "status <> 'Published'").await
+        );
         commit(&world.db, [AuditNoted { order_id: format!("note-{notes}") }.draft()]).await;
         notes += 1;
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -30,6 +30,8 @@ async fn exactly_the_unroutable_events_of_large_batches_are_held() {
     rows(&world.db, "status = 'Published'", wanted.len(), minute).await;
     rows(&world.db, "status IN ('Pending', 'Processing') AND attempt_count >= 1", unwanted.len(), minute).await;
 
+    let lost = world.db.count("outbox_messages", "event_type = 'order.unwanted' AND status = 'Published'").await;
+    assert_eq!(lost, 0, "unroutable events that count as Published: they are lost");
     let taken = take(&wire, "orders", wanted.len()).await;
     let tally = tally(&taken);
     let missing: Vec<_> = wanted.iter().filter(|(_, id)| !tally.contains_key(id)).collect();
