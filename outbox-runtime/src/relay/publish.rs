@@ -237,7 +237,7 @@ fn record(row: &ClaimedRow, word: &Word, fate: &Fate, exchange: &str, since_clai
             metrics::histogram!(names::PUBLISH_LATENCY_SECONDS, "event" => event()).record(row.age + since_claim);
         }
         Word::Unroutable(_) | Word::NoExchange(_) => {
-            metrics::counter!(names::UNROUTABLE, "event" => event()).increment(1)
+            metrics::counter!(names::UNROUTABLE, "event" => event()).increment(1);
         }
         Word::Nacked(_) => metrics::counter!(names::NACKED, "exchange" => exchange.to_owned()).increment(1),
         Word::Refused(_) => metrics::counter!(names::REFUSED, "event" => event()).increment(1),
