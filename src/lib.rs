@@ -1,4 +1,4 @@
-//! Reliable event-driven services: transactional outbox and inbox as procedural macros.
+#![doc = include_str!("../README.md")]
 
 pub use outbox_macros::{consumer, event, handler, handlers, link};
 pub use outbox_runtime::{

@@ -13,6 +13,8 @@ mod link;
 #[allow(dead_code, unreachable_pub, reason = "a copy of the runtime's file, kept equal by a test in `outbox-ui-tests`")]
 mod name;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 use proc_macro::TokenStream;
 

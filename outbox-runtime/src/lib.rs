@@ -1,8 +1,12 @@
 //! The runtime behind `outbox`. Use the facade crate `outbox`, which re-exports what is public here beside the macros.
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "rabbitmq")),
+    allow(dead_code, unused_imports, reason = "without a database and a broker there is nothing to run")
+)]
 
 mod backoff;
 pub mod broker;
-#[cfg(feature = "rabbitmq")]
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 mod consumer;
 pub mod error;
 pub mod event;
@@ -11,7 +15,7 @@ mod inbox;
 pub mod migrations;
 pub mod outbox;
 mod registry;
-#[cfg(feature = "rabbitmq")]
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 mod relay;
 pub mod runtime;
 mod store;

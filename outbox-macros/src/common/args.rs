@@ -73,9 +73,10 @@ fn split_at_forgotten_commas(piece: Vec<TokenTree>, errors: &mut Errors) -> Vec<
     let mut settings = vec![Vec::new()];
     let mut tokens = piece.into_iter().peekable();
     while let Some(token) = tokens.next() {
-        let last = settings.last_mut().map_or(0, |setting| setting.len());
-        if let (TokenTree::Ident(key), true, Some(TokenTree::Punct(next))) = (&token, last > 2, tokens.peek())
-            && next.as_char() == '='
+        // After `=` a word is a value, whatever follows it.
+        let begins = settings.last().and_then(|setting| setting.last()).is_some_and(|before| !is_equals(before));
+        if let (true, TokenTree::Ident(key), Some(next)) = (begins, &token, tokens.peek())
+            && is_equals(next)
         {
             errors.push(rules::comma_expected(key, key));
             settings.push(Vec::new());
@@ -87,12 +88,49 @@ fn split_at_forgotten_commas(piece: Vec<TokenTree>, errors: &mut Errors) -> Vec<
     settings
 }
 
+fn is_equals(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == '=')
+}
+
 fn value(rest: &[TokenTree]) -> Value {
     match rest {
-        [TokenTree::Punct(equals), value @ ..] if equals.as_char() == '=' && !value.is_empty() => {
+        [equals, value @ ..] if is_equals(equals) && !value.is_empty() => {
             Value::Equals(value.iter().cloned().collect())
         }
         [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => Value::List(group.clone()),
         _ => Value::Missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use super::*;
+
+    fn keys(settings: &str) -> (Vec<String>, usize) {
+        let mut errors = Errors::default();
+        let args = parse(TokenStream::from_str(settings).unwrap_or_default(), &mut errors);
+        let errors = errors.into_tokens().map_or(0, |tokens| tokens.to_string().matches("compile_error").count());
+        (args.iter().map(|arg| arg.key.to_string()).collect(), errors)
+    }
+
+    #[test]
+    fn one_broken_setting_hides_no_other() {
+        let table: [(&str, &[&str], usize); 10] = [
+            ("", &[], 0),
+            ("a = 1", &["a"], 0),
+            ("a = 1, b(c = 2), d = x::Y,", &["a", "b", "d"], 0),
+            ("crate = ::x, type = 1", &["crate", "type"], 0),
+            ("a = 1,, b = 2", &["a", "b"], 1),
+            (", a = 1", &["a"], 1),
+            ("a = 1 b = 2", &["a", "b"], 1),
+            ("a(x) b = 2 c = 3", &["a", "b", "c"], 2),
+            ("a = b = 2", &["a"], 0),
+            ("1, \"x\", a = 1", &["a"], 2),
+        ];
+        for (settings, want, errors) in table {
+            assert_eq!(keys(settings), (want.iter().map(|key| (*key).to_owned()).collect(), errors), "{settings}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 
 use crate::common::spanned::generated;
 use crate::common::text;
-use crate::event::model::{Envelope, Event, Shape, Unroutable};
+use crate::event::model::{Envelope, Event, Field, Shape, Unroutable};
 use crate::event::{methods, strip};
 
 pub(super) fn expand(event: &Event<'_>) -> TokenStream {
@@ -88,17 +88,26 @@ fn key(event: &Event<'_>) -> TokenStream {
     let span = generated(key);
     match &event.shape {
         Shape::Enum(variants) => {
-            let variants = variants.iter().map(|variant| variant.ident);
-            let text = quote_spanned!(span=> #krate::__private::KeyField::key_text(__outbox_key));
-            quote! {
-                ::core::option::Option::Some(match self {
-                    #(Self::#variants { #key: __outbox_key, .. } => #text,)*
-                })
-            }
+            let arms = variants.iter().map(|variant| {
+                let (name, field) = (variant.ident, spelled(key, &variant.fields));
+                let text = quote_spanned!(span=> #krate::__private::KeyField::key_text(__outbox_key));
+                quote!(Self::#name { #field: ref __outbox_key, .. } => #text)
+            });
+            quote!(::core::option::Option::Some(match *self { #(#arms,)* }))
         }
-        _ => {
-            let text = quote_spanned!(span=> #krate::__private::KeyField::key_text(&self.#key));
+        Shape::Struct(_, fields) => {
+            let field = spelled(key, fields);
+            let text = quote_spanned!(span=> #krate::__private::KeyField::key_text(&self.#field));
             quote!(::core::option::Option::Some(#text))
         }
+        Shape::Union => quote!(::core::option::Option::None),
     }
+}
+
+/// The field as the item spells it: `key = type` may mean `r#type`.
+fn spelled(key: &Ident, fields: &[Field<'_>]) -> Ident {
+    let field = fields.iter().filter_map(|field| field.ident).find(|field| field.unraw() == key.unraw());
+    let mut field = field.unwrap_or(key).clone();
+    field.set_span(key.span());
+    field
 }

@@ -33,3 +33,147 @@ fn collects(field: &Field<'_>, casing: Option<Casing>) -> bool {
     let mut names = serde.aliases.iter().chain(&read);
     serde.flatten || (!serde.skip_deserializing && names.any(|name| FLAT_FIELDS.contains(&name.as_str())))
 }
+
+#[cfg(test)]
+mod tests {
+    use syn::{DeriveInput, parse_quote};
+
+    use super::*;
+    use crate::common::errors::Errors;
+    use crate::event::parse;
+
+    #[test]
+    fn what_would_meet_a_field_of_the_envelope_is_kept_from_it() {
+        let table: [(DeriveInput, bool); 14] = [
+            (
+                parse_quote!(
+                    struct E {
+                        a: u8,
+                    }
+                ),
+                false,
+            ),
+            (
+                parse_quote!(
+                    struct E {
+                        event_id: u8,
+                    }
+                ),
+                false,
+            ),
+            (
+                parse_quote!(
+                    #[serde(rename_all = "camelCase")]
+                    struct E {
+                        event_id: u8,
+                    }
+                ),
+                true,
+            ),
+            (
+                parse_quote!(
+                    #[serde(rename_all(serialize = "camelCase"))]
+                    struct E {
+                        event_id: u8,
+                    }
+                ),
+                false,
+            ),
+            (
+                parse_quote!(
+                    #[serde(rename_all(deserialize = "camelCase"))]
+                    struct E {
+                        event_id: u8,
+                    }
+                ),
+                true,
+            ),
+            (
+                parse_quote!(
+                    #[serde(deny_unknown_fields)]
+                    struct E {
+                        a: u8,
+                    }
+                ),
+                true,
+            ),
+            (
+                parse_quote!(
+                    struct E {
+                        #[serde(default, flatten)]
+                        a: Map,
+                    }
+                ),
+                true,
+            ),
+            (
+                parse_quote!(
+                    struct E {
+                        #[serde(alias = "eventId")]
+                        a: u8,
+                    }
+                ),
+                true,
+            ),
+            (
+                parse_quote!(
+                    struct E {
+                        #[serde(rename(deserialize = "eventType"))]
+                        a: u8,
+                    }
+                ),
+                true,
+            ),
+            (
+                parse_quote!(
+                    struct E {
+                        #[serde(skip, rename = "eventType")]
+                        a: u8,
+                    }
+                ),
+                false,
+            ),
+            (
+                parse_quote!(
+                    #[serde(bound(serialize = "T: X"), crate = "s", try_from = "Raw")]
+                    struct E {
+                        a: u8,
+                    }
+                ),
+                true,
+            ),
+            (
+                parse_quote!(
+                    #[serde(tag = "type")]
+                    enum E {
+                        A { a: u8 },
+                        B,
+                    }
+                ),
+                false,
+            ),
+            (
+                parse_quote!(
+                    #[serde(tag = "type")]
+                    enum E {
+                        A(Inner),
+                    }
+                ),
+                true,
+            ),
+            (
+                parse_quote!(
+                    #[serde(tag = "t", rename_all_fields = "camelCase")]
+                    enum E {
+                        A { event_id: u8 },
+                    }
+                ),
+                true,
+            ),
+        ];
+        for (item, want) in &table {
+            let event = parse::parse(item, &mut Errors::default());
+            assert_eq!(needed(&event), *want, "{}", quote::quote!(#item));
+        }
+    }
+}

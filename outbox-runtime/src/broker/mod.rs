@@ -1,6 +1,6 @@
-//! Brokers. RabbitMQ is one; what it must hold is pure data in [`topology`].
+//! Brokers. RabbitMQ is one; what it must hold is pure data in `topology`.
 
-#[cfg(feature = "rabbitmq")]
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 pub(crate) mod rabbitmq;
 pub(crate) mod topology;
 

@@ -18,7 +18,7 @@ use crate::consumer::plan::HandlerPlan;
 use crate::error::{Class, EnqueueError, Failure, HandlerError};
 use crate::event::{Draft, Metadata, trace};
 use crate::handler::{Call, Delivery, Emit};
-use crate::inbox::{Disposition, InboxRecord};
+use crate::inbox::{Disposition, InboxRecord, Stamp};
 use crate::store::session::{Session, within};
 use crate::store::{Condition, Store};
 use crate::telemetry::names;
@@ -38,8 +38,12 @@ pub(crate) enum End {
     Abandoned,
     /// The handler failed.
     Failed(FailureKind, String),
+    /// The handler ended the transaction by itself; nobody knows what of the run is done.
+    Ended(Stamp),
     /// Two transactions got into each other's way; nobody's failure.
     Conflict(String),
+    /// The database was lost before the handler ran: nothing about this message.
+    NotBegun(String),
     /// The connection or the database was lost; whether a commit arrived is unknown.
     Lost(String),
     /// The runtime stops.
@@ -69,19 +73,76 @@ pub(crate) async fn run<DB: Store>(
 ) -> End {
     let mut session = match Session::acquire(&consumer.pool).await {
         Ok(session) => session,
-        Err(error) => return End::Lost(error.to_string()),
+        Err(error) => return End::NotBegun(error.to_string()),
     };
+    let mut stamp = None;
     let (end, clean) = match session.connection() {
-        Ok(connection) => in_transaction(consumer, connection, handler, incoming, body, origin, attempt).await,
-        Err(error) => (End::Lost(error.to_string()), false),
+        Ok(connection) => {
+            in_transaction(consumer, connection, handler, incoming, body, origin, attempt, &mut stamp).await
+        }
+        Err(error) => (End::NotBegun(error.to_string()), false),
     };
     if clean {
         session.release();
+    } else {
+        drop(session);
     }
-    end
+    match (end, stamp) {
+        (End::Failed(kind, error), Some(stamp)) => after_failure(consumer, incoming, stamp, clean, kind, error).await,
+        (End::Interrupted, Some(stamp)) => {
+            end_session(consumer, stamp).await;
+            End::Interrupted
+        }
+        (end, _) => end,
+    }
 }
 
+/// After a run that failed: did the handler commit by itself? And is its statement still at work on the server, with the run's locks?
+async fn after_failure<DB: Store>(
+    consumer: &Consumer<DB>,
+    incoming: &Incoming,
+    stamp: Stamp,
+    clean: bool,
+    kind: FailureKind,
+    error: String,
+) -> End {
+    if kind == FailureKind::Ended {
+        return End::Ended(stamp);
+    }
+    if !clean {
+        end_session(consumer, stamp).await;
+    }
+    let asked = async {
+        let mut session = Session::acquire(&consumer.pool).await?;
+        let asked = DB::committed_by_handler(session.connection()?, &incoming.entry, stamp);
+        let result = within(consumer.statement, asked).await;
+        session.finish(result)
+    };
+    match asked.await {
+        Ok(true) => End::Ended(stamp),
+        Ok(false) => End::Failed(kind, error),
+        Err(error) => End::Lost(error.to_string()),
+    }
+}
+
+/// The socket is closed already; a server process that is in a statement would not notice.
+async fn end_session<DB: Store>(consumer: &Consumer<DB>, stamp: Stamp) {
+    let ended = async {
+        let mut session = Session::acquire(&consumer.pool).await?;
+        let result = within(ROLLBACK, DB::end_session(session.connection()?, stamp)).await;
+        session.finish(result)
+    };
+    if let Err(error) = ended.await {
+        tracing::debug!(consumer = %consumer.plan.name, %error, "the session of a dropped run could not be ended");
+    }
+}
+
+/// What a person reads about [`End::Ended`].
+pub(crate) const ENDED: &str = "the handler ended the transaction itself (COMMIT or ROLLBACK), which the engine does, with the dedup record: \
+                                nobody knows what of this run is done, so it is not run again";
+
 /// The end, and whether the connection is clean.
+#[allow(clippy::too_many_arguments, reason = "all of one run")]
 async fn in_transaction<DB: Store>(
     consumer: &Consumer<DB>,
     connection: &mut DB::Connection,
@@ -90,10 +151,11 @@ async fn in_transaction<DB: Store>(
     body: &[u8],
     origin: Origin<'_>,
     attempt: u32,
+    stamp: &mut Option<Stamp>,
 ) -> (End, bool) {
     let mut tx = match within(consumer.statement, DB::begin(connection)).await {
         Ok(tx) => tx,
-        Err(error) => return (End::Lost(error.to_string()), false),
+        Err(error) => return (End::NotBegun(error.to_string()), false),
     };
     // The twin of this delivery may be in its handler: the unique key makes this one wait for it.
     let patience = handler.timeout + consumer.statement;
@@ -101,9 +163,9 @@ async fn in_transaction<DB: Store>(
         Origin::Delivery => within(patience, DB::insert_inbox(&mut tx, &incoming.entry)).await,
         Origin::Parked { parked_id, claim_id } => within(patience, DB::begin_rerun(&mut tx, parked_id, claim_id)).await,
     };
-    match fresh {
-        Ok(true) => {}
-        Ok(false) => {
+    let run = match fresh {
+        Ok(Some(run)) => *stamp.insert(run),
+        Ok(None) => {
             let end = match origin {
                 Origin::Parked { .. } => End::Abandoned,
                 Origin::Delivery => {
@@ -120,7 +182,7 @@ async fn in_transaction<DB: Store>(
             return (end, clean);
         }
         Err(error) => return (database_end::<DB>(&error), false),
-    }
+    };
 
     let mut metadata = incoming.metadata.clone();
     metadata.attempt = attempt;
@@ -162,7 +224,7 @@ async fn in_transaction<DB: Store>(
             return (End::Failed(FailureKind::Emit, error.to_string()), clean);
         }
     }
-    match within(consumer.statement, DB::commit(tx)).await {
+    match within(consumer.statement, DB::commit(tx, run)).await {
         Ok(()) => (End::Committed, true),
         Err(error) => (commit_end::<DB>(&error), false),
     }
@@ -252,6 +314,7 @@ async fn after_error<DB: Store>(consumer: &Consumer<DB>, tx: Transaction<'_, DB>
 fn database_end<DB: Store>(error: &sqlx::Error) -> End {
     match DB::condition(error) {
         Some(Condition::Conflict) => End::Conflict(error.to_string()),
+        Some(Condition::Unavailable) => End::NotBegun(error.to_string()),
         _ => End::Lost(error.to_string()),
     }
 }
@@ -269,10 +332,8 @@ fn commit_end<DB: Store>(error: &sqlx::Error) -> End {
                 FailureKind::Aborted,
                 "a statement in the handler failed and its error was ignored: the transaction was aborted, nothing was committed".to_owned(),
             ),
-            Some("25P01") => End::Failed(
-                FailureKind::Aborted,
-                "the handler ended the transaction itself (COMMIT or ROLLBACK): the engine commits, with the dedup record".to_owned(),
-            ),
+            // The check before COMMIT: this is not the transaction that the run began.
+            Some("22012") => End::Failed(FailureKind::Ended, ENDED.to_owned()),
             _ => End::Failed(FailureKind::Error, format!("the commit failed: {error}")),
         },
         _ => End::Lost(error.to_string()),

@@ -111,6 +111,7 @@ fn dead_letter<DB: Store>(consumer: &Consumer<DB>, raw: &RawMessage) -> NewParke
         Err(rejected) => NewParked {
             consumer: consumer.plan.name.clone(),
             inbox: None,
+            ended: None,
             event_id: rejected.event_id,
             event_type: rejected.event_type,
             body: raw.body.clone(),

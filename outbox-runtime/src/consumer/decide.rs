@@ -17,8 +17,10 @@ pub(crate) enum FailureKind {
     Panic,
     /// It took too long.
     Timeout,
-    /// It swallowed a SQL error, or ended the transaction by itself.
+    /// It swallowed a SQL error, or idled too long in the transaction.
     Aborted,
+    /// It ended the transaction by itself: a further run would repeat what is done already.
+    Ended,
     /// Its connection was lost again and again while the database was fine.
     ConnectionLost,
     /// An event that it returned could not be written.
@@ -40,6 +42,7 @@ impl FailureKind {
             Self::Panic => "panic",
             Self::Timeout => "timeout",
             Self::Aborted => "aborted transaction",
+            Self::Ended => "ended transaction",
             Self::ConnectionLost => "connection lost",
             Self::Emit => "emit",
             Self::Undecodable => "undecodable",
@@ -64,6 +67,7 @@ pub(crate) enum Decision {
 pub(crate) fn decide(kind: FailureKind, attempt: u32, rerun: bool, retry: RetryPolicy) -> Decision {
     match kind {
         FailureKind::Undecodable => return Decision::Dead(Reason::Undecodable),
+        FailureKind::Ended => return Decision::Dead(Reason::EndedTransaction),
         FailureKind::Rejected | FailureKind::Dead => return Decision::Dead(Reason::Rejected),
         _ => {}
     }
@@ -112,6 +116,7 @@ mod tests {
             (FailureKind::Rejected, 1, false, Kind::Dead(Reason::Rejected)),
             (FailureKind::Dead, 1, false, Kind::Dead(Reason::Rejected)),
             (FailureKind::Aborted, 1, false, Kind::Now),
+            (FailureKind::Ended, 1, false, Kind::Dead(Reason::EndedTransaction)),
         ];
         for (kind, attempt, rerun, want) in table {
             let got = match (decide(kind, attempt, rerun, RETRY), &want) {

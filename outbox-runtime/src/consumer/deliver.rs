@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff;
 use crate::broker::rabbitmq::consume::AckHandle;
 use crate::consumer::Consumer;
-use crate::consumer::attempt::{self, End, Origin};
+use crate::consumer::attempt::{self, ENDED, End, Origin};
 use crate::consumer::decide::{Decision, FailureKind, decide};
 use crate::consumer::identify::{Incoming, Rejected, identify};
 use crate::consumer::raw::RawMessage;
-use crate::inbox::{Disposition, NewParked, ParkedStatus, Reason};
+use crate::inbox::{Disposition, InboxRecord, NewParked, ParkedStatus, Reason};
 use crate::store::Store;
 use crate::store::session::{Session, within};
 use crate::telemetry::names;
@@ -53,6 +53,7 @@ async fn settle<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, given_up: &
         }
     };
     let (mut runs, mut conflicts, mut losses) = (0_u32, 0_u32, 0_u32);
+    let mut ended = None;
     loop {
         if !wait_for_database(consumer, given_up).await {
             return false;
@@ -68,17 +69,22 @@ async fn settle<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, given_up: &
                 return true;
             }
             End::Reused => {
-                let error = "an event with this id and other fields was seen before".to_owned();
-                let mut parked = new_parked(consumer, &raw, &incoming, ParkedStatus::Dead, Reason::IdReused, error, 0);
-                // The first one's dedup record stays as it is.
-                parked.inbox = None;
+                let mut parked =
+                    new_parked(consumer, &raw, &incoming, ParkedStatus::Dead, Reason::IdReused, String::new(), 0);
+                for_a_person(&mut parked, Reason::IdReused, REUSED);
                 return park(consumer, parked, given_up).await;
             }
             End::TooOld => {
-                let error = "its dedup record may have been deleted: nobody can know whether it was handled".to_owned();
-                let mut parked =
-                    new_parked(consumer, &raw, &incoming, ParkedStatus::Dead, Reason::OlderThanWindow, error, 0);
-                parked.inbox = None;
+                let mut parked = new_parked(
+                    consumer,
+                    &raw,
+                    &incoming,
+                    ParkedStatus::Dead,
+                    Reason::OlderThanWindow,
+                    String::new(),
+                    0,
+                );
+                for_a_person(&mut parked, Reason::OlderThanWindow, TOO_OLD);
                 return park(consumer, parked, given_up).await;
             }
             // Only a re-run can be abandoned.
@@ -92,11 +98,19 @@ async fn settle<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, given_up: &
                 }
                 (FailureKind::Error, error)
             }
+            End::NotBegun(error) => {
+                consumer.lost(&error, &mut 0).await;
+                continue;
+            }
             End::Lost(error) => match consumer.lost(&error, &mut losses).await {
                 Lost::Again => continue,
                 Lost::HandlersFault(error) => (FailureKind::ConnectionLost, error),
             },
             End::Failed(kind, error) => (kind, error),
+            End::Ended(stamp) => {
+                ended = Some(stamp);
+                (FailureKind::Ended, ENDED.to_owned())
+            }
         };
         runs += 1;
         consumer.record_failure(&incoming, kind, &error, runs);
@@ -105,7 +119,7 @@ async fn settle<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, given_up: &
             Decision::Park(after) => (ParkedStatus::Retrying { after }, Reason::HandlerFailed),
             Decision::Dead(reason) => (ParkedStatus::Dead, reason),
         };
-        let parked = new_parked(consumer, &raw, &incoming, status, reason, error, runs);
+        let parked = NewParked { ended, ..new_parked(consumer, &raw, &incoming, status, reason, error, runs) };
         return park(consumer, parked, given_up).await;
     }
 }
@@ -161,6 +175,7 @@ fn park_rejected<DB: Store>(consumer: &Consumer<DB>, raw: &RawMessage, rejected:
     NewParked {
         consumer: consumer.plan.name.clone(),
         inbox: None,
+        ended: None,
         event_id: rejected.event_id,
         event_type: rejected.event_type,
         body: raw.body.clone(),
@@ -186,6 +201,7 @@ pub(crate) fn new_parked<DB: Store>(
     NewParked {
         consumer: consumer.plan.name.clone(),
         inbox: Some(incoming.entry.clone()),
+        ended: None,
         event_id: Some(incoming.entry.event_id.clone()),
         event_type: Some(incoming.metadata.event_type.clone()),
         body: raw.body.clone(),
@@ -199,31 +215,56 @@ pub(crate) fn new_parked<DB: Store>(
     }
 }
 
+const REUSED: &str = "an event with this id and another type or other fields was seen before";
+const TOO_OLD: &str = "its dedup record may have been deleted: nobody can know whether it was handled";
+
+/// Parks without a dedup record: the one that is there, if there is one, stays as it is.
+fn for_a_person(parked: &mut NewParked, reason: Reason, error: &str) {
+    parked.inbox = None;
+    parked.status = ParkedStatus::Dead;
+    parked.reason = reason;
+    parked.error = Some(error.to_owned());
+}
+
 fn properties(raw: &RawMessage) -> String {
     serde_json::to_string(&raw.properties).unwrap_or_else(|_| "{}".to_owned())
 }
 
 /// Parks durably, however long the database takes to come back; `false` if the runtime or the subscription ends first.
-pub(crate) async fn park<DB: Store>(consumer: &Consumer<DB>, parked: NewParked, given_up: &CancellationToken) -> bool {
+pub(crate) async fn park<DB: Store>(
+    consumer: &Consumer<DB>,
+    mut parked: NewParked,
+    given_up: &CancellationToken,
+) -> bool {
     loop {
         if !wait_for_database(consumer, given_up).await {
             return false;
         }
         let written = async {
             let mut session = Session::acquire(&consumer.pool).await?;
-            let result = within(consumer.statement, DB::park(session.connection()?, &parked)).await;
+            let written = within(consumer.statement, DB::park(session.connection()?, &parked)).await;
+            let result = match (written, &parked.inbox) {
+                (Ok(false), Some(entry)) => {
+                    within(consumer.statement, DB::inbox_record(session.connection()?, entry)).await.map(Some)
+                }
+                (written, _) => written.map(|_| None),
+            };
             session.finish(result)
         };
         match written.await {
-            Ok(true) => {
+            Ok(None) => {
                 consumer.record_parked(&parked);
                 return true;
             }
             // Somebody else decided on this event in between.
-            Ok(false) => {
+            Ok(Some(InboxRecord::Known(_))) => {
                 metrics::counter!(names::DUPLICATES, "consumer" => consumer.plan.name.clone()).increment(1);
                 return true;
             }
+            // It is not that event, or nobody knows: it lives beside the record, for a person.
+            Ok(Some(InboxRecord::Reused)) => for_a_person(&mut parked, Reason::IdReused, REUSED),
+            Ok(Some(InboxRecord::TooOld)) => for_a_person(&mut parked, Reason::OlderThanWindow, TOO_OLD),
+            Ok(Some(InboxRecord::Gone)) => {}
             Err(error) => {
                 let mut losses = 0;
                 if let Lost::HandlersFault(_) = consumer.lost(&error.to_string(), &mut losses).await {

@@ -1,6 +1,6 @@
 //! A lost or read-only database pauses the consumer: deliveries are held, nothing is spent (C4).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::Pool;
@@ -23,11 +23,12 @@ pub(crate) struct Gate {
     /// Since when the database is out of reach; `None` while it works.
     closed: watch::Sender<Option<Instant>>,
     board: Arc<Board>,
+    trouble: Mutex<Repeated>,
 }
 
 impl Gate {
     pub(crate) fn new(board: Arc<Board>) -> Arc<Self> {
-        Arc::new(Self { closed: watch::Sender::new(None), board })
+        Arc::new(Self { closed: watch::Sender::new(None), board, trouble: Mutex::default() })
     }
 
     /// The state, now and later.
@@ -52,8 +53,9 @@ impl Gate {
             state.get_or_insert_with(Instant::now);
             first
         });
-        if closed {
-            tracing::warn!(%error, "the database is lost or read-only; consumers pause and nothing is spent");
+        let count = closed.then(|| self.trouble.lock().unwrap_or_else(PoisonError::into_inner).note(error)).flatten();
+        if let Some(count) = count {
+            tracing::warn!(%error, failures = count, "the database is lost or read-only; consumers pause and nothing is spent");
         }
     }
 

@@ -70,7 +70,7 @@ pub(crate) fn identify(raw: &RawMessage, consumer: &str, max_body: usize) -> Res
         event_id: event_id.as_str().to_owned(),
         enqueued_at,
         version: i32::try_from(version).unwrap_or(i32::MAX),
-        fingerprint: envelope::fingerprint(&raw.body, form),
+        fingerprint: envelope::fingerprint(&event_type, &raw.body, form),
     };
     let occurred = inspected.occurred_at.as_deref().and_then(time).map(envelope::to_system);
     let trace = properties.text(own_header::TRACEPARENT).and_then(TraceContext::parse).map(|context| match properties
@@ -139,7 +139,7 @@ fn shortened(id: &str) -> String {
     if id.len() <= name::EVENT_ID_BYTES {
         return id.to_owned();
     }
-    let hash = envelope::fingerprint(id.as_bytes(), Envelope::Bare);
+    let hash = envelope::fingerprint("", id.as_bytes(), Envelope::Bare);
     hash.iter().fold(String::from("ce-"), |text, byte| text + &format!("{byte:02x}"))
 }
 

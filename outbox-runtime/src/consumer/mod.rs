@@ -4,6 +4,7 @@ mod attempt;
 mod dead_letters;
 mod decide;
 mod deliver;
+pub(crate) mod figures;
 pub(crate) mod gate;
 mod identify;
 pub(crate) mod plan;

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::consumer::Consumer;
-use crate::consumer::attempt::{self, End, Origin};
+use crate::consumer::attempt::{self, ENDED, End, Origin};
 use crate::consumer::decide::{Decision, FailureKind, decide};
-use crate::consumer::deliver::{CONFLICTS, Lost, conflict_pause};
-use crate::consumer::identify::identify;
+use crate::consumer::deliver::{CONFLICTS, Lost, conflict_pause, new_parked, park};
+use crate::consumer::identify::{Incoming, identify};
 use crate::consumer::raw::{Properties, RawMessage};
-use crate::inbox::{ParkedClaim, ParkedRow, Reason, Reparked};
+use crate::inbox::{NewParked, ParkedClaim, ParkedRow, ParkedStatus, Reason, Reparked, Stamp};
 use crate::store::Store;
 use crate::store::session::{Session, within};
 use crate::telemetry::names;
@@ -21,6 +22,9 @@ use crate::telemetry::names;
 const LEASE: Duration = Duration::from_secs(60);
 /// The longest pause between two looks for due messages.
 const POLL: Duration = Duration::from_secs(1);
+
+/// At once, if somebody can.
+const PUT_BACK: Reparked = Reparked::PutBack { after: Duration::ZERO };
 
 /// Looks for due messages of one consumer. Runs on the service's own tokio runtime.
 pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>) {
@@ -35,7 +39,12 @@ pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>) {
             () = consumer.stopping.cancelled() => return,
         }
         // One permit is enough to look; more are taken as they are free.
-        let Ok(first) = Arc::clone(&consumer.permits).acquire_owned().await else { return };
+        let first = tokio::select! {
+            biased;
+            () = consumer.stopping.cancelled() => return,
+            permit = Arc::clone(&consumer.permits).acquire_owned() => permit,
+        };
+        let Ok(first) = first else { return };
         let mut permits = vec![first];
         while let Ok(permit) = Arc::clone(&consumer.permits).try_acquire_owned() {
             permits.push(permit);
@@ -81,13 +90,17 @@ async fn rerun<DB: Store>(
         drop(permit);
         let all = u32::from(consumer.plan.concurrency);
         let alone = Arc::clone(&consumer.permits).acquire_many_owned(all);
-        tokio::select! {
-            permits = alone => permits.ok(),
-            () = consumer.stopping.cancelled() => {
-                end(consumer, row.parked_id, claim_id, &Reparked::PutBack).await;
-                return;
-            }
+        let permits = tokio::select! {
+            biased;
+            () = consumer.stopping.cancelled() => None,
+            // No longer than the claim holds: a claim by somebody else would be an attempt without a run.
+            permits = tokio::time::timeout(LEASE / 2, alone) => permits.ok().and_then(Result::ok),
+        };
+        if permits.is_none() {
+            end(consumer, row.parked_id, claim_id, &PUT_BACK).await;
+            return;
         }
+        permits
     } else {
         permit
     };
@@ -107,8 +120,11 @@ async fn decide_row<DB: Store>(consumer: &Consumer<DB>, row: &ParkedRow, claim_i
     };
     let handler = match consumer.handler(&incoming) {
         Ok(handler) => handler,
-        // Another build may know it: this one lets it wait.
-        Err((_, error)) => return Some(Reparked::Again { after: Duration::from_secs(30), error }),
+        // Another build may know it: this one lets it wait, and that is no attempt.
+        Err((_, error)) => {
+            tracing::debug!(consumer = %consumer.plan.name, parked_id = row.parked_id, %error, "a parked message waits for another build");
+            return Some(Reparked::PutBack { after: Duration::from_secs(30) });
+        }
     };
     let attempts = u32::try_from(row.attempts).unwrap_or(u32::MAX);
     if attempts > handler.retry.max_attempts {
@@ -127,7 +143,7 @@ async fn decide_row<DB: Store>(consumer: &Consumer<DB>, row: &ParkedRow, claim_i
                 metrics::counter!(names::ABANDONED, "consumer" => consumer.plan.name.clone()).increment(1);
                 return None;
             }
-            End::Interrupted => return Some(Reparked::PutBack),
+            End::Interrupted => return Some(PUT_BACK),
             End::Conflict(error) => {
                 metrics::counter!(names::CONFLICTS, "consumer" => consumer.plan.name.clone()).increment(1);
                 conflicts += 1;
@@ -137,12 +153,23 @@ async fn decide_row<DB: Store>(consumer: &Consumer<DB>, row: &ParkedRow, claim_i
                 }
                 (FailureKind::Error, error)
             }
+            End::NotBegun(error) => {
+                consumer.lost(&error, &mut 0).await;
+                if consumer.gate.watch().borrow().is_none() {
+                    continue;
+                }
+                return Some(PUT_BACK);
+            }
             End::Lost(error) => match consumer.lost(&error, &mut losses).await {
                 Lost::Again if consumer.gate.watch().borrow().is_none() => continue,
-                Lost::Again => return Some(Reparked::PutBack),
+                Lost::Again => return Some(PUT_BACK),
                 Lost::HandlersFault(error) => (FailureKind::ConnectionLost, error),
             },
             End::Failed(kind, error) => (kind, error),
+            End::Ended(stamp) => {
+                consumer.record_failure(&incoming, FailureKind::Ended, ENDED, attempts);
+                return ended(consumer, row, &raw, &incoming, claim_id, stamp).await;
+            }
         };
         consumer.record_failure(&incoming, kind, &error, attempts);
         return Some(match decide(kind, attempts, true, handler.retry) {
@@ -153,8 +180,27 @@ async fn decide_row<DB: Store>(consumer: &Consumer<DB>, row: &ParkedRow, claim_i
     }
 }
 
-/// Writes the end of a run that did not commit; tries until it works or the claim has run out anyway.
-async fn end<DB: Store>(consumer: &Consumer<DB>, parked_id: i64, claim_id: &str, reparked: &Reparked) {
+/// After a run whose handler ended the transaction by itself. Its COMMIT has deleted the parked row: the message is parked anew.
+async fn ended<DB: Store>(
+    consumer: &Consumer<DB>,
+    row: &ParkedRow,
+    raw: &RawMessage,
+    incoming: &Incoming,
+    claim_id: &str,
+    stamp: Stamp,
+) -> Option<Reparked> {
+    let (reason, error) = (Reason::EndedTransaction, ENDED.to_owned());
+    if end(consumer, row.parked_id, claim_id, &Reparked::Dead { reason, error: error.clone() }).await {
+        return None;
+    }
+    let attempts = u32::try_from(row.attempts).unwrap_or(u32::MAX);
+    let parked = new_parked(consumer, raw, incoming, ParkedStatus::Dead, reason, error, attempts);
+    park(consumer, NewParked { ended: Some(stamp), isolated: row.isolated, ..parked }, &CancellationToken::new()).await;
+    None
+}
+
+/// Writes the end of a run that did not commit; tries until it works or the claim has run out anyway. Whether the row was still ours.
+async fn end<DB: Store>(consumer: &Consumer<DB>, parked_id: i64, claim_id: &str, reparked: &Reparked) -> bool {
     let started = tokio::time::Instant::now();
     loop {
         let written = async {
@@ -164,15 +210,16 @@ async fn end<DB: Store>(consumer: &Consumer<DB>, parked_id: i64, claim_id: &str,
             session.finish(result)
         };
         match written.await {
-            Ok(_) => break,
+            Ok(true) => break,
+            Ok(false) => return false,
             Err(error) => {
                 consumer.gate.close(&error.to_string());
                 tokio::select! {
                     () = consumer.gate.open() => {}
-                    () = consumer.abort.cancelled() => return,
+                    () = consumer.abort.cancelled() => return false,
                 }
                 if started.elapsed() > LEASE * 2 {
-                    return;
+                    return false;
                 }
             }
         }
@@ -187,6 +234,7 @@ async fn end<DB: Store>(consumer: &Consumer<DB>, parked_id: i64, claim_id: &str,
                 .increment(1);
             tracing::error!(consumer = %consumer.plan.name, parked_id, reason = reason.as_str(), %error, "a message is Dead; it waits in parked_messages");
         }
-        Reparked::PutBack => {}
+        Reparked::PutBack { .. } => {}
     }
+    true
 }

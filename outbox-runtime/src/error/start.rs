@@ -37,10 +37,6 @@ impl StartError {
         Self { problems }
     }
 
-    pub(crate) fn one(subject: impl Into<String>, problem: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self { problems: vec![StartProblem::new(subject, problem, cure)] }
-    }
-
     /// The reasons, in the order in which they were found.
     pub fn problems(&self) -> &[StartProblem] {
         &self.problems

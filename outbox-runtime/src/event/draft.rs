@@ -10,7 +10,7 @@ use crate::event::trace::{self, TraceContext};
 use crate::event::{Enqueue, Event, EventDescriptor, EventId, HeaderMap, check_headers, envelope, name};
 
 /// The longest body, in bytes: what RabbitMQ 4 accepts by default.
-pub const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 /// An event of any type, ready for [`enqueue_all`](crate::enqueue_all). What is wrong with it is reported there, so that drafts can be
 /// collected without a `?` for each.

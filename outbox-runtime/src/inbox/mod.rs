@@ -4,7 +4,7 @@
 pub(crate) mod postgres;
 mod row;
 
-pub use self::row::{
+pub(crate) use self::row::{
     Disposition, FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, ParkedStatus,
-    Reason, Reparked,
+    Reason, Reparked, Stamp,
 };

@@ -22,6 +22,15 @@ pub struct InboxEntry {
     pub fingerprint: Fingerprint,
 }
 
+/// What a run's dedup record was written by: tells later whether the handler has ended the transaction by itself (C1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// The transaction's number.
+    pub transaction: i64,
+    /// The server process.
+    pub session: i32,
+}
+
 /// What a consumer decided about an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
@@ -68,6 +77,8 @@ pub enum Reason {
     AttemptsSpent,
     /// The handler refused the message, or its error said that no attempt will succeed.
     Rejected,
+    /// The handler ended the transaction by itself: nobody knows what of it is done.
+    EndedTransaction,
     /// The body does not fit the event type.
     Undecodable,
     /// The body is longer than the limit.
@@ -97,6 +108,7 @@ impl Reason {
             Self::HandlerFailed => "handler failed",
             Self::AttemptsSpent => "attempts spent",
             Self::Rejected => "rejected by the handler",
+            Self::EndedTransaction => "the handler ended the transaction",
             Self::Undecodable => "undecodable",
             Self::Oversize => "oversize",
             Self::NoId => "no id",
@@ -136,6 +148,8 @@ pub struct NewParked {
     pub consumer: String,
     /// The dedup record to write with it; `None` for a message without a usable id, or one whose id belongs to another event.
     pub inbox: Option<InboxEntry>,
+    /// The run whose handler ended the transaction by itself: a dedup record that it made durable becomes Dead.
+    pub ended: Option<Stamp>,
     /// The id, if there is one, even if it is not this message's own.
     pub event_id: Option<String>,
     /// The event's name, if it says one.
@@ -205,8 +219,11 @@ pub enum Reparked {
         /// Why.
         error: String,
     },
-    /// As before the claim, its attempt taken back: the runtime stops, or the database was lost.
-    PutBack,
+    /// As before the claim, its attempt taken back: the runtime stops, the database was lost, or this build does not know the event.
+    PutBack {
+        /// How long to wait at least.
+        after: Duration,
+    },
 }
 
 /// Figures of parked messages. Counts stop at a bound.

@@ -1,14 +1,15 @@
 //! The set of events, handlers and consumers that a runtime works with.
 
 pub(crate) mod link;
-#[cfg(feature = "rabbitmq")]
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 pub(crate) mod resolve;
 pub(crate) mod settings;
-#[cfg(feature = "rabbitmq")]
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 pub(crate) mod table;
 
 use std::collections::BTreeMap;
 
+use crate::error::StartProblem;
 use crate::event::EventDescriptor;
 use crate::handler::{ConsumerDescriptor, HandlerDescriptor};
 use crate::registry::link::Registration;
@@ -49,6 +50,18 @@ impl Registry {
         self.handlers.sort_by_key(|h| (h.consumer, h.event.name, h.module, h.name, h.file, h.line));
         self.consumers.sort_by_key(|consumer| (consumer.name, consumer.file, consumer.line));
         self
+    }
+
+    /// The problem of a runtime that should consume and has no handler.
+    pub(crate) fn nothing(&self) -> Option<StartProblem> {
+        let cure = if self.explicit {
+            "list them: `.registry(handlers![path::to::handler])`, or leave `.registry(..)` off to use what is linked"
+        } else {
+            "a crate that no source path names is not linked: write `use my_handlers as _;` or `outbox::link!(my_handlers);` in the binary; \
+             a service that only publishes says `.role(Role::Relay)` or `.role(Role::PublishOnly)`"
+        };
+        let problem = || StartProblem::new("handlers", "no handler is linked into this binary", cure);
+        self.handlers.is_empty().then(problem)
     }
 
     /// Handlers by consumer, in order.

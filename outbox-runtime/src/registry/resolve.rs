@@ -1,7 +1,6 @@
 //! From what was registered and configured to what runs; every contradiction at once, with both places. Pure.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use crate::broker::topology::qualified;
 use crate::consumer::plan::{ConsumerPlan, DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT, HandlerPlan, RetryPolicy};
@@ -99,15 +98,7 @@ fn presence(
     by_consumer: &BTreeMap<&'static str, Vec<&'static HandlerDescriptor>>,
     problems: &mut Vec<StartProblem>,
 ) {
-    if registry.handlers.is_empty() {
-        let cure = if registry.explicit {
-            "list them: `.registry(handlers![path::to::handler])`, or leave `.registry(..)` off to use what is linked"
-        } else {
-            "a crate that no source path names is not linked: write `use my_handlers as _;` or `outbox::link!(my_handlers);` in the binary; \
-             a service that only publishes says `.role(Role::Relay)` or `.role(Role::PublishOnly)`"
-        };
-        problems.push(StartProblem::new("handlers", "no handler is linked into this binary", cure));
-    }
+    problems.extend(registry.nothing());
     let named = wanted.expected.iter().map(|name| (name, "expect_consumers"));
     let only = wanted.consumers.iter().flatten().map(|name| (name, "consumers"));
     let configured = wanted.settings.keys().map(|name| (name, "consumer settings"));

@@ -7,6 +7,7 @@ use lapin::Channel;
 use lapin::options::ConfirmSelectOptions;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::broker::Declare;
 use crate::broker::rabbitmq::connection::LinkState;
@@ -34,7 +35,10 @@ pub(super) async fn run<DB: Store>(
             metrics::counter!(names::PUT_BACK).increment(batch.rows.len() as u64);
             batch.rows.iter().map(|row| settlement(row, &batch.claim, Fate::PutBack)).collect()
         } else {
-            publisher.publish(&batch).await
+            let exchange = batch.rows.first().map_or("", |row| row.exchange.as_str());
+            let span =
+                tracing::debug_span!("outbox.publish", exchange, events = batch.rows.len(), claim = %batch.claim);
+            publisher.publish(&batch).instrument(span).await
         };
         if to_settle.send(Settled { settlements, permit: batch.permit }).await.is_err() {
             return;

@@ -16,6 +16,7 @@ use crate::runtime::{ConsumerOptions, Database, Migrations, Role, Runtime, env};
 pub struct RuntimeBuilder {
     pub(crate) database: Option<Database>,
     pub(crate) broker: Option<Broker>,
+    pub(crate) broker_ca: Option<String>,
     pub(crate) states: StateMap,
     pub(crate) role: Role,
     pub(crate) registry: Option<Vec<&'static HandlerDescriptor>>,
@@ -45,6 +46,7 @@ impl RuntimeBuilder {
         Self {
             database: None,
             broker: None,
+            broker_ca: None,
             states: StateMap::default(),
             role: Role::All,
             registry: None,
@@ -69,7 +71,7 @@ impl RuntimeBuilder {
     }
 
     /// Reads `DATABASE_URL`, `AMQP_URL`, `OUTBOX_ROLE` (`all`, `relay`, `consume`, `publish-only`), `OUTBOX_NAMESPACE`, `OUTBOX_CONSUMERS` (names with
-    /// commas), `OUTBOX_MIGRATIONS` (`run`, `check`, `off`), `OUTBOX_DECLARE` (`on`, `passive`, `off`), `OUTBOX_FAIL_FAST`, `OUTBOX_INSTANCE` and
+    /// commas), `OUTBOX_AMQP_CA_FILE`, `OUTBOX_MIGRATIONS` (`run`, `check`, `off`), `OUTBOX_DECLARE` (`on`, `passive`, `off`), `OUTBOX_FAIL_FAST`, `OUTBOX_INSTANCE` and
     /// `OUTBOX_SHUTDOWN_SECONDS`; what is not set stays as it was.
     ///
     /// # Errors
@@ -97,6 +99,12 @@ impl RuntimeBuilder {
     /// Sets the broker.
     pub fn broker(mut self, broker: Broker) -> Self {
         self.broker = Some(broker);
+        self
+    }
+
+    /// Trusts these certificates (PEM) for `amqps://`, beside the public ones: for a broker whose certificate comes from an authority of your own.
+    pub fn broker_ca(mut self, pem: impl Into<String>) -> Self {
+        self.broker_ca = Some(pem.into());
         self
     }
 
@@ -239,6 +247,13 @@ impl RuntimeBuilder {
                 "AMQP_URL",
                 "no broker is configured, and none is chosen silently".to_owned(),
                 "set AMQP_URL=amqp://user:password@host:5672/%2f\nor call `.broker(Broker::RabbitMq(url))`",
+            );
+        }
+        if self.broker_ca.as_ref().is_some_and(|pem| !pem.contains("-----BEGIN CERTIFICATE-----")) {
+            problem(
+                "broker_ca",
+                "has no certificate in PEM form".to_owned(),
+                "give it the text of a file that begins with `-----BEGIN CERTIFICATE-----`",
             );
         }
         if let Some(namespace) = &self.namespace

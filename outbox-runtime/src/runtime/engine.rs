@@ -22,6 +22,7 @@ use crate::event::EventDescriptor;
 use crate::handler::BoxFuture;
 use crate::relay::{Relay, RelayConfig};
 use crate::runtime::health::Board;
+use crate::runtime::supervise::supervise;
 use crate::runtime::{Health, Migrations, RuntimeBuilder, explain};
 use crate::store::Store;
 use crate::store::session::{Session, within};
@@ -96,6 +97,7 @@ impl<DB: Store> Running<DB> {
                     role,
                     instance: setup.instance.clone(),
                     uri,
+                    ca: builder.broker_ca.clone(),
                     topology: Arc::clone(&topology),
                     declare: builder.declare,
                 })
@@ -215,6 +217,9 @@ impl<DB: Store> Running<DB> {
         if !self.consumers.is_empty() {
             let probe = Arc::clone(&shared.gate).probe(self.pool.clone(), self.ending.clone());
             self.connections.spawn(probe);
+            let (board, stopping) = (Arc::clone(&self.board), self.stopping.clone());
+            let figures = move || crate::consumer::figures::run(Arc::clone(&shared));
+            self.loops.spawn(supervise("parked figures".to_owned(), board, stopping, figures));
         }
         let running = Arc::clone(self);
         let go = async move {
@@ -391,10 +396,7 @@ fn relay_config(builder: &RuntimeBuilder, instance: &str) -> RelayConfig {
 }
 
 fn topology<DB: Store>(setup: &Setup<DB>) -> Topology {
-    let mut exchanges: BTreeSet<&str> = setup.events.iter().map(|event| event.exchange).collect();
-    if setup.builder.role.relays() {
-        exchanges.insert(crate::DEFAULT_EXCHANGE);
-    }
+    let exchanges: BTreeSet<&str> = setup.events.iter().map(|event| event.exchange).collect();
     let consumers: Vec<ConsumerQueue> = setup
         .plans
         .iter()

@@ -24,6 +24,7 @@ pub(super) fn read(
     let database = text("DATABASE_URL");
     let amqp = text("AMQP_URL");
     let broker = text("OUTBOX_BROKER");
+    let ca_file = text("OUTBOX_AMQP_CA_FILE");
     let role = text("OUTBOX_ROLE");
     let namespace = text("OUTBOX_NAMESPACE");
     let consumers = text("OUTBOX_CONSUMERS");
@@ -54,6 +55,16 @@ pub(super) fn read(
             "use RabbitMQ: unset it and set AMQP_URL=amqp://user:password@host:5672/%2f",
         )),
         (None, None) => {}
+    }
+    if let Some(path) = ca_file {
+        match std::fs::read_to_string(&path) {
+            Ok(pem) => builder = builder.broker_ca(pem),
+            Err(error) => problems.push(StartProblem::new(
+                "OUTBOX_AMQP_CA_FILE",
+                format!("{} cannot be read: {error}", shown(&path)),
+                "set it to the path of a file with certificates in PEM form",
+            )),
+        }
     }
     let mut one_of = |name: &str, value: Option<String>, values: &[&str]| {
         let value = value?.to_ascii_lowercase();

@@ -45,7 +45,7 @@ pub(super) fn database(setting: &str, shown: &str, error: &sqlx::Error) -> Start
 }
 
 /// Explains why the broker cannot be used.
-#[cfg(feature = "rabbitmq")]
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 pub(super) fn broker(shown: &str, error: &crate::broker::rabbitmq::RabbitError) -> StartProblem {
     let text = error.to_string();
     let cure = match error.reply().map(|(code, _)| code) {

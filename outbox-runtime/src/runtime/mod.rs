@@ -1,10 +1,10 @@
 //! Putting it together: one call starts relays and consumers.
 
-#[cfg(feature = "rabbitmq")]
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 mod bootstrap;
 mod builder;
 mod database;
-#[cfg(feature = "rabbitmq")]
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 mod engine;
 mod env;
 mod explain;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Result;
-#[cfg(feature = "rabbitmq")]
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 use crate::runtime::engine::Engine;
 use crate::runtime::{Health, RuntimeBuilder, signals};
 
@@ -28,9 +28,9 @@ use crate::runtime::{Health, RuntimeBuilder, signals};
 /// ```
 #[must_use = "dropped, it stops"]
 pub struct Runtime {
-    #[cfg(feature = "rabbitmq")]
+    #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
     engine: Arc<dyn Engine>,
-    #[cfg(not(feature = "rabbitmq"))]
+    #[cfg(not(all(feature = "postgres", feature = "rabbitmq")))]
     nothing: Arc<()>,
     signals: bool,
 }
@@ -41,24 +41,35 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
-    #[cfg(feature = "rabbitmq")]
+    #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
     pub(super) async fn start(builder: RuntimeBuilder) -> Result<Self> {
         let signals = builder.signals;
         Ok(Self { engine: crate::runtime::bootstrap::start(builder).await?, signals })
     }
 
-    #[cfg(not(feature = "rabbitmq"))]
+    #[cfg(not(all(feature = "postgres", feature = "rabbitmq")))]
     #[allow(clippy::unused_async, reason = "the same signature in every build")]
     pub(super) async fn start(builder: RuntimeBuilder) -> Result<Self> {
         let mut problems = builder.problems();
         if let Some(crate::runtime::Database::Url(url)) = &builder.database {
             problems.extend(crate::runtime::database::check_scheme("DATABASE_URL", url).err());
         }
-        problems.push(crate::StartProblem::new(
-            "broker",
-            "this build has no broker",
-            "switch one on: cargo add outbox -F rabbitmq",
-        ));
+        if builder.role.consumes() {
+            let registry = match builder.registry {
+                Some(handlers) => crate::registry::Registry::explicit(handlers),
+                None => crate::registry::Registry::linked(),
+            };
+            problems.extend(registry.nothing());
+        }
+        for (feature, present) in [("postgres", cfg!(feature = "postgres")), ("rabbitmq", cfg!(feature = "rabbitmq"))] {
+            if !present {
+                problems.push(crate::StartProblem::new(
+                    format!("feature `{feature}`"),
+                    "this build does not have it, so there is nothing to run on",
+                    format!("switch it on: cargo add outbox -F {feature}"),
+                ));
+            }
+        }
         Err(crate::StartError::new(problems).into())
     }
 
@@ -89,7 +100,7 @@ impl Runtime {
     /// # Cancel safety
     /// It can be dropped at any time.
     pub async fn stopping(&self) {
-        #[cfg(feature = "rabbitmq")]
+        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
         self.engine.stopping().await;
     }
 
@@ -99,7 +110,7 @@ impl Runtime {
     /// # Cancel safety
     /// Dropped half-way, the shutdown goes on; the rest of it happens when it is called again or the runtime is dropped.
     pub async fn shutdown(&self) {
-        #[cfg(feature = "rabbitmq")]
+        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
         self.engine.shutdown().await;
     }
 
@@ -108,7 +119,7 @@ impl Runtime {
     /// # Cancel safety
     /// It can be dropped at any time.
     pub async fn idle(&self) {
-        #[cfg(feature = "rabbitmq")]
+        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
         {
             // A message may be on its way between two places that are looked at one after the other.
             let mut quiet = 0;
@@ -121,9 +132,9 @@ impl Runtime {
 
     /// What is up, and what is down and why.
     pub fn health(&self) -> Health {
-        #[cfg(feature = "rabbitmq")]
+        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
         return self.engine.health();
-        #[cfg(not(feature = "rabbitmq"))]
+        #[cfg(not(all(feature = "postgres", feature = "rabbitmq")))]
         {
             let _ = &self.nothing;
             crate::runtime::health::Board::default().health()
@@ -131,7 +142,7 @@ impl Runtime {
     }
 }
 
-#[cfg(feature = "rabbitmq")]
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 impl Drop for Runtime {
     fn drop(&mut self) {
         self.engine.abandon();

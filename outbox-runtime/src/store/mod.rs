@@ -13,7 +13,7 @@ use crate::error::EnqueueError;
 use crate::event::draft::Content;
 use crate::handler::{DatabaseKind, TxRef};
 use crate::inbox::{
-    Disposition, FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked,
+    Disposition, FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
 
@@ -38,9 +38,9 @@ pub trait Store: sqlx::Database + Sealed {
     #[doc(hidden)]
     fn begin(connection: &mut Self::Connection) -> impl Future<Output = DbResult<Transaction<'_, Self>>> + Send;
 
-    /// Commits, and returns an error unless everything in the transaction is durable (C1).
+    /// Commits the transaction of that run, and returns an error unless everything in it is durable (C1).
     #[doc(hidden)]
-    fn commit(tx: Transaction<'_, Self>) -> impl Future<Output = DbResult<()>> + Send;
+    fn commit(tx: Transaction<'_, Self>, stamp: Stamp) -> impl Future<Output = DbResult<()>> + Send;
 
     /// The transaction as handlers see it.
     #[doc(hidden)]
@@ -128,12 +128,24 @@ pub trait Store: sqlx::Database + Sealed {
 
     // ---- inbox --------------------------------------------------------------------------------------------------------------
 
-    /// Inserts the dedup record, first in the handler's transaction. One statement.
+    /// Inserts the dedup record, first in the handler's transaction, unless there is one. One statement.
     #[doc(hidden)]
     fn insert_inbox(
         connection: &mut Self::Connection,
         entry: &InboxEntry,
+    ) -> impl Future<Output = DbResult<Option<Stamp>>> + Send;
+
+    /// Whether the dedup record of a run that has not committed is durable: then the handler has committed by itself.
+    #[doc(hidden)]
+    fn committed_by_handler(
+        connection: &mut Self::Connection,
+        entry: &InboxEntry,
+        stamp: Stamp,
     ) -> impl Future<Output = DbResult<bool>> + Send;
+
+    /// Ends the session of a run that was dropped, if it is still in that run's transaction.
+    #[doc(hidden)]
+    fn end_session(connection: &mut Self::Connection, stamp: Stamp) -> impl Future<Output = DbResult<()>> + Send;
 
     /// Why [`insert_inbox`](Self::insert_inbox) inserted nothing.
     #[doc(hidden)]
@@ -153,13 +165,13 @@ pub trait Store: sqlx::Database + Sealed {
         claim: &ParkedClaim,
     ) -> impl Future<Output = DbResult<Vec<ParkedRow>>> + Send;
 
-    /// First in a re-run's transaction: takes the parked row and marks the inbox row Processed; `false` means abandon (C2).
+    /// First in a re-run's transaction: takes the parked row and marks the inbox row Processed; `None` means abandon (C2).
     #[doc(hidden)]
     fn begin_rerun(
         connection: &mut Self::Connection,
         parked_id: i64,
         claim_id: &str,
-    ) -> impl Future<Output = DbResult<bool>> + Send;
+    ) -> impl Future<Output = DbResult<Option<Stamp>>> + Send;
 
     /// Ends a failed re-run: another time, dead, or untouched. Returns whether the claim was still ours.
     #[doc(hidden)]

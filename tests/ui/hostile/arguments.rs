@@ -50,7 +50,7 @@ pub async fn call(
     event: Moved,
     tx: &mut PgTransaction<'_>,
 ) -> Result<Outcome, Box<dyn std::error::Error + Send + Sync>> {
-    let _ = (event, tx);
+    event.enqueue(tx).await?;
     Ok(Outcome::Done)
 }
 

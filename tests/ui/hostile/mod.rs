@@ -1,6 +1,7 @@
 //! One kind of surroundings per module.
 
 pub mod arguments;
+pub mod attributes;
 pub mod const_paths;
 pub mod krate;
 pub mod lists;

@@ -1,7 +1,7 @@
 //! Raw identifiers.
 
 /// An event.
-#[outbox::event(name = "raw", key = r#type)]
+#[outbox::event(name = "raw", key = type)]
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub struct r#Struct {
     /// Which.

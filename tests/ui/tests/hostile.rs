@@ -29,7 +29,9 @@ fn everything_is_registered() {
         [
             "a.moved",
             "alone",
+            "attributes",
             "const.path",
+            "dollar.crate",
             "generated.by.macro",
             "in.fn",
             "in.inventory",
@@ -42,10 +44,12 @@ fn everything_is_registered() {
         handlers,
         [
             ("arguments", "a.moved"),
+            ("attributes", "attributes"),
             ("by_const_path", "const.path"),
             ("by_macro", "generated.by.macro"),
             ("call", "a.moved"),
             ("classified", "a.moved"),
+            ("dollar_crate", "dollar.crate"),
             ("in_fn", "in.fn"),
             ("match", "raw"),
             ("no_prelude", "no.prelude"),

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use lapin::tcp::OwnedTLSConfig;
 use lapin::types::LongString;
 use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, Event};
@@ -46,6 +47,8 @@ pub(crate) struct LinkPlan {
     /// The instance's name, for the connection's name at the broker.
     pub(crate) instance: String,
     pub(crate) uri: AMQPUri,
+    /// Certificates in PEM to trust for `amqps://`, beside the public ones.
+    pub(crate) ca: Option<String>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) declare: Declare,
 }
@@ -116,7 +119,10 @@ impl Link {
         if let Some(auth) = QuietAuth::new(&self.plan.uri) {
             properties = properties.with_auth_provider(auth);
         }
-        answered("connecting", Connection::connect_uri(self.plan.uri.clone(), properties)).await
+        let tls = OwnedTLSConfig { identity: None, cert_chain: self.plan.ca.clone() };
+        let runtime = lapin::runtime::default_runtime().map_err(|error| RabbitError::Lapin("connecting", error))?;
+        let connection = Connection::connect_uri_with_config(self.plan.uri.clone(), properties, tls, runtime);
+        answered("connecting", connection).await
     }
 
     /// Keeps the connection up until `stop`.

@@ -65,6 +65,9 @@ mod tests {
                 Err(problem) => assert!(!problem.to_string().contains("s3cret"), "{problem}"),
             }
         }
+        let tls = parse("AMQP_URL", "amqps://u:s3cret@h/v").map_err(|problem| problem.cure);
+        let cure = "switch it on: cargo add outbox -F tls".to_owned();
+        assert_eq!(tls.err(), (!cfg!(feature = "tls")).then_some(cure));
         let uri = parse("AMQP_URL", "amqp://guest:guest@127.0.0.1:5672/%2f").unwrap_or_default();
         assert_eq!(shown(&uri), "guest@127.0.0.1:5672/%2f");
         assert_eq!(uri.query.heartbeat, Some(10));

@@ -10,9 +10,11 @@ use crate::event::envelope::FLAT_FIELDS;
 /// The first 16 bytes of the SHA-256 of the canonical JSON.
 pub type Fingerprint = [u8; 16];
 
-/// The fingerprint of the own fields in `body`; a body that is not JSON is hashed as bytes.
-pub fn fingerprint(body: &[u8], form: Envelope) -> Fingerprint {
+/// The fingerprint of an event's name and of its own fields in `body`; a body that is not JSON is hashed as bytes.
+pub fn fingerprint(name: &str, body: &[u8], form: Envelope) -> Fingerprint {
     let mut hasher = Sha256::new();
+    hasher.update(name.as_bytes());
+    hasher.update([0]);
     match serde_json::from_slice::<Value>(body) {
         Ok(mut value) => {
             match (form, &mut value) {
@@ -69,13 +71,14 @@ mod tests {
 
     #[test]
     fn order_and_white_space_do_not_count_but_values_do() {
-        let flat = |body: &str| fingerprint(body.as_bytes(), Envelope::Flat);
+        let flat = |body: &str| fingerprint("t", body.as_bytes(), Envelope::Flat);
         let one = flat(r#"{"eventId":"a","eventType":"t","occurredAt":"x","a":1,"b":{"c":2,"d":[1,2]}}"#);
         assert_eq!(one, flat(r#"{ "b": {"d":[1,2], "c":2}, "a": 1, "eventId":"other" }"#));
         assert_ne!(one, flat(r#"{"a":1,"b":{"c":2,"d":[2,1]}}"#));
         assert_ne!(one, flat(r#"{"a":2,"b":{"c":2,"d":[1,2]}}"#));
-        let wrapped = fingerprint(br#"{"v":1,"data":{"b":{"c":2,"d":[1,2]},"a":1}}"#, Envelope::Versioned);
+        let wrapped = fingerprint("t", br#"{"v":1,"data":{"b":{"c":2,"d":[1,2]},"a":1}}"#, Envelope::Versioned);
         assert_eq!(one, wrapped, "the form does not count");
-        assert_ne!(fingerprint(b"not json", Envelope::Bare), fingerprint(b"not json!", Envelope::Bare));
+        assert_ne!(fingerprint("t", b"not json", Envelope::Bare), fingerprint("t", b"not json!", Envelope::Bare));
+        assert_ne!(fingerprint("t", b"{}", Envelope::Bare), fingerprint("u", b"{}", Envelope::Bare));
     }
 }

@@ -1,8 +1,9 @@
 //! The dedup record: first in the handler's transaction.
 
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use crate::inbox::{Disposition, InboxEntry, InboxRecord};
+use crate::inbox::{Disposition, InboxEntry, InboxRecord, Stamp};
 
 /// Inserts unless the event is known or older than the floor. The same statement makes sure that the commit is flushed, whatever the
 /// role's `synchronous_commit` is: the ack that follows it must not outlive it.
@@ -13,23 +14,48 @@ WITH flushed AS MATERIALIZED (
 INSERT INTO inbox_messages (consumer, event_id, state, enqueued_at, event_version, fingerprint)
 SELECT $1, $2, 'Processed', COALESCE($3, now()), $4, $5 FROM flushed
 WHERE $3 IS NULL OR NOT EXISTS (SELECT FROM inbox_floors WHERE consumer = $1 AND floor > $3)
-ON CONFLICT (consumer, event_id) DO NOTHING";
+ON CONFLICT (consumer, event_id) DO NOTHING
+RETURNING txid_current() AS transaction, pg_backend_pid() AS session";
 
 const RECORD: &str = "
 SELECT i.state, i.event_version, i.fingerprint,
        COALESCE($3 < (SELECT floor FROM inbox_floors WHERE consumer = $1), false) AS too_old
 FROM (SELECT 1) AS one LEFT JOIN inbox_messages AS i ON i.consumer = $1 AND i.event_id = $2";
 
-pub(crate) async fn insert_inbox(connection: &mut PgConnection, entry: &InboxEntry) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query(INSERT)
+const COMMITTED: &str = "
+SELECT EXISTS (SELECT FROM inbox_messages
+               WHERE consumer = $1 AND event_id = $2 AND xmin::text::bigint = $3 & 4294967295)";
+
+pub(crate) async fn insert_inbox(
+    connection: &mut PgConnection,
+    entry: &InboxEntry,
+) -> Result<Option<Stamp>, sqlx::Error> {
+    let row = sqlx::query(INSERT)
         .bind(&entry.consumer)
         .bind(&entry.event_id)
         .bind(entry.enqueued_at)
         .bind(entry.version)
         .bind(entry.fingerprint.as_slice())
-        .execute(connection)
+        .fetch_optional(connection)
         .await?;
-    Ok(done.rows_affected() == 1)
+    row.map(|row| stamp(&row)).transpose()
+}
+
+pub(super) fn stamp(row: &PgRow) -> Result<Stamp, sqlx::Error> {
+    Ok(Stamp { transaction: row.try_get("transaction")?, session: row.try_get("session")? })
+}
+
+pub(crate) async fn committed_by_handler(
+    connection: &mut PgConnection,
+    entry: &InboxEntry,
+    stamp: Stamp,
+) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar(COMMITTED)
+        .bind(&entry.consumer)
+        .bind(&entry.event_id)
+        .bind(stamp.transaction)
+        .fetch_one(connection)
+        .await
 }
 
 pub(crate) async fn inbox_record(

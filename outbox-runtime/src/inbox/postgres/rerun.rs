@@ -2,7 +2,8 @@
 
 use sqlx::{PgConnection, Row};
 
-use crate::inbox::{ParkedClaim, ParkedRow, Reparked};
+use crate::inbox::postgres::dedup::stamp;
+use crate::inbox::{ParkedClaim, ParkedRow, Reparked, Stamp};
 
 /// A claim counts as an attempt before anything runs: a message that takes the process with it comes to an end.
 const CLAIM: &str = "
@@ -25,7 +26,8 @@ taken AS (
     DELETE FROM parked_messages WHERE parked_id = $1 AND locked_by = $2 AND status = 'Retrying' RETURNING consumer, event_id
 )
 UPDATE inbox_messages AS i SET state = 'Processed', decided_at = clock_timestamp()
-FROM taken, flushed WHERE i.consumer = taken.consumer AND i.event_id = taken.event_id AND i.state = 'Retrying'";
+FROM taken, flushed WHERE i.consumer = taken.consumer AND i.event_id = taken.event_id AND i.state = 'Retrying'
+RETURNING txid_current() AS transaction, pg_backend_pid() AS session";
 
 const AGAIN: &str = "
 UPDATE parked_messages
@@ -45,7 +47,8 @@ UPDATE inbox_messages AS i SET state = 'Dead', decided_at = clock_timestamp()
 FROM ended, flushed WHERE i.consumer = ended.consumer AND i.event_id = ended.event_id AND i.state = 'Retrying'";
 
 const PUT_BACK: &str = "
-UPDATE parked_messages SET attempts = attempts - 1, locked_by = NULL, locked_until = NULL
+UPDATE parked_messages SET attempts = attempts - 1, locked_by = NULL, locked_until = NULL,
+    next_attempt_at = GREATEST(next_attempt_at, clock_timestamp() + $3 * interval '1 millisecond')
 WHERE parked_id = $1 AND locked_by = $2 AND status = 'Retrying'";
 
 pub(crate) async fn claim_parked(
@@ -80,8 +83,9 @@ pub(crate) async fn begin_rerun(
     connection: &mut PgConnection,
     parked_id: i64,
     claim_id: &str,
-) -> Result<bool, sqlx::Error> {
-    Ok(sqlx::query(BEGIN).bind(parked_id).bind(claim_id).execute(connection).await?.rows_affected() == 1)
+) -> Result<Option<Stamp>, sqlx::Error> {
+    let row = sqlx::query(BEGIN).bind(parked_id).bind(claim_id).fetch_optional(connection).await?;
+    row.map(|row| stamp(&row)).transpose()
 }
 
 pub(crate) async fn repark(
@@ -99,7 +103,10 @@ pub(crate) async fn repark(
         Reparked::Dead { reason, error } => {
             sqlx::query(DEAD).bind(parked_id).bind(claim_id).bind(reason.as_str()).bind(error)
         }
-        Reparked::PutBack => sqlx::query(PUT_BACK).bind(parked_id).bind(claim_id),
+        Reparked::PutBack { after } => sqlx::query(PUT_BACK)
+            .bind(parked_id)
+            .bind(claim_id)
+            .bind(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)),
     };
     Ok(query.execute(connection).await?.rows_affected() == 1)
 }

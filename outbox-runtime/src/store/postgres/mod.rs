@@ -15,7 +15,7 @@ use crate::event::draft::Content;
 use crate::handler::{DatabaseKind, TxRef};
 use crate::inbox::postgres as inbox;
 use crate::inbox::{
-    Disposition, FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked,
+    Disposition, FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::postgres as outbox;
 use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
@@ -32,8 +32,8 @@ impl Store for Postgres {
         transaction::begin(connection).await
     }
 
-    async fn commit(tx: Transaction<'_, Postgres>) -> DbResult<()> {
-        transaction::commit(tx).await
+    async fn commit(tx: Transaction<'_, Postgres>, stamp: Stamp) -> DbResult<()> {
+        transaction::commit(tx, stamp).await
     }
 
     fn tx_ref<'t, 'c>(tx: &'t mut Transaction<'c, Postgres>) -> TxRef<'t, 'c> {
@@ -92,8 +92,16 @@ impl Store for Postgres {
         outbox::outbox_stats(connection).await
     }
 
-    async fn insert_inbox(connection: &mut PgConnection, entry: &InboxEntry) -> DbResult<bool> {
+    async fn insert_inbox(connection: &mut PgConnection, entry: &InboxEntry) -> DbResult<Option<Stamp>> {
         inbox::insert_inbox(connection, entry).await
+    }
+
+    async fn committed_by_handler(connection: &mut PgConnection, entry: &InboxEntry, stamp: Stamp) -> DbResult<bool> {
+        inbox::committed_by_handler(connection, entry, stamp).await
+    }
+
+    async fn end_session(connection: &mut PgConnection, stamp: Stamp) -> DbResult<()> {
+        transaction::end_session(connection, stamp).await
     }
 
     async fn inbox_record(connection: &mut PgConnection, entry: &InboxEntry) -> DbResult<InboxRecord> {
@@ -108,7 +116,7 @@ impl Store for Postgres {
         inbox::claim_parked(connection, claim).await
     }
 
-    async fn begin_rerun(connection: &mut PgConnection, parked_id: i64, claim_id: &str) -> DbResult<bool> {
+    async fn begin_rerun(connection: &mut PgConnection, parked_id: i64, claim_id: &str) -> DbResult<Option<Stamp>> {
         inbox::begin_rerun(connection, parked_id, claim_id).await
     }
 

@@ -1,19 +1,37 @@
 //! Begin and commit with proof (C1).
 
-use sqlx::{Connection, PgConnection, Postgres, Transaction};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Transaction};
 
-/// `SAVEPOINT` fails in an aborted transaction and outside of one: a handler that swallowed a SQL error, or that ended the transaction by
-/// itself, cannot reach `COMMIT`, which the server would answer with a silent rollback. The three commands travel together; the trailing
-/// `BEGIN` is what sqlx's own queued ROLLBACK ends.
-const COMMIT: &str = "SAVEPOINT outbox_commit; COMMIT; BEGIN";
+use crate::inbox::Stamp;
+
+/// In an aborted transaction the division fails with 25P02; outside of one, or in another than the one that the run began, with 22012. So a
+/// handler that swallowed a SQL error, or that ended the transaction by itself, cannot reach `COMMIT`, which the server would answer with a
+/// silent rollback or commit without the dedup record. The three commands travel together; the trailing `BEGIN` is what sqlx's own queued
+/// ROLLBACK ends.
+fn commit_sql(stamp: Stamp) -> String {
+    format!(
+        "SELECT 1 / (txid_current_if_assigned() IS NOT DISTINCT FROM {})::integer; COMMIT; BEGIN",
+        stamp.transaction
+    )
+}
+
+/// The session of a dropped run. Its server process may be in a statement that does not notice a closed socket, with the run's locks.
+const END_SESSION: &str = "
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE pid = $1 AND backend_xid::text::bigint = $2 & 4294967295 AND usename = current_user";
 
 pub(super) async fn begin(connection: &mut PgConnection) -> Result<Transaction<'_, Postgres>, sqlx::Error> {
     connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await
 }
 
-pub(super) async fn commit(mut tx: Transaction<'_, Postgres>) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(COMMIT).execute(&mut *tx).await?;
+pub(super) async fn commit(mut tx: Transaction<'_, Postgres>, stamp: Stamp) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql(AssertSqlSafe(commit_sql(stamp))).execute(&mut *tx).await?;
     // Dropping it queues the ROLLBACK of the empty transaction that the trailing BEGIN opened.
     drop(tx);
+    Ok(())
+}
+
+pub(super) async fn end_session(connection: &mut PgConnection, stamp: Stamp) -> Result<(), sqlx::Error> {
+    sqlx::query(END_SESSION).bind(stamp.session).bind(stamp.transaction).execute(connection).await?;
     Ok(())
 }

@@ -48,7 +48,7 @@ async fn an_event_type_chooses_what_no_subscriber_means() {
     rows(&world.db, "status = 'Pending' AND event_type = 'order.created' AND attempt_count >= 2", 20, SOON).await;
     let failed = errors(&world.db, "status = 'Failed'").await;
     assert!(failed.len() == 1 && failed[0].contains("NO_ROUTE") && failed[0].contains("order.urgent"), "{failed:?}");
-    assert!(meter.count(outbox::telemetry::names::FAILED) >= 20);
+    assert!(meter.counter(outbox::telemetry::names::FAILED, "") >= 20);
     runtime.shutdown().await;
 }
 

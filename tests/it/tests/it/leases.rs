@@ -77,10 +77,10 @@ async fn a_relay_that_lost_its_claims_changes_nothing_and_counts_them() {
     let thief = "UPDATE outbox_messages SET locked_by = 'thief', locked_until = now() + interval '1 hour'
                  WHERE event_id IN (SELECT event_id FROM outbox_messages WHERE status = 'Processing' ORDER BY event_id LIMIT 7)";
     world.db.execute(thief).await;
-    let before = meter.count(names::LEASE_LOST);
+    let before = meter.counter(names::LEASE_LOST, "");
     proxy.set(Mode::Pass);
     rows(&world.db, "status = 'Published'", 18, SOON).await;
-    eventually(SOON, "the lost leases are counted", async || meter.count(names::LEASE_LOST) == before + 7).await;
+    eventually(SOON, "the lost leases are counted", async || meter.counter(names::LEASE_LOST, "") == before + 7).await;
     rows(
         &world.db,
         "status = 'Processing' AND locked_by = 'thief' AND attempt_count = 0 AND last_error IS NULL",
@@ -127,8 +127,8 @@ async fn claims_of_a_killed_relay_are_taken_up_within_a_lease_by_its_namesake() 
     world.settled(101, SOON).await;
     assert_eq!(world.db.count("outbox_messages", "status = 'Processing' AND locked_until < now()").await, 0);
     assert_eq!(world.db.count("outbox_messages", "attempt_count > 0").await, 0, "a killed relay spends nothing");
-    assert!(meter.count(names::LEASE_EXPIRED) >= 100);
-    eventually(SOON, "the gauge of expired leases", async || meter.gauge(names::EXPIRED_NOW) == Some(0.0)).await;
+    assert!(meter.counter(names::LEASE_EXPIRED, "") >= 100);
+    eventually(SOON, "the gauge of expired leases", async || meter.gauge(names::EXPIRED_NOW, "") == Some(0.0)).await;
     runtime.shutdown().await;
     consumer.shutdown().await;
 }

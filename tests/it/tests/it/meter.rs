@@ -1,4 +1,5 @@
-//! A recorder of the `metrics` facade that tests can read. One per process: under nextest a process is a test.
+//! What the runtime counts: a recorder of the `metrics` facade that a test can read. One per process (under nextest a process is a test), so
+//! read counters by a label of your own or as differences.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,37 +7,38 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
-type Values = Arc<Mutex<HashMap<Key, Arc<AtomicU64>>>>;
-
+/// The recorder of this process.
 #[derive(Debug, Clone, Default)]
-pub struct Meter(Values);
+pub struct Meter(Arc<Mutex<HashMap<Key, Arc<AtomicU64>>>>);
 
 impl Meter {
-    /// The process's meter, installed at the first call.
+    /// Installs it, once.
     pub fn install() -> Self {
         static METER: OnceLock<Meter> = OnceLock::new();
         METER
             .get_or_init(|| {
                 let meter = Self::default();
-                metrics::set_global_recorder(meter.clone()).expect("no other recorder");
+                metrics::set_global_recorder(meter.clone()).expect("one recorder in this process");
                 meter
             })
             .clone()
     }
 
-    /// A counter, over all labels.
-    pub fn count(&self, name: &str) -> u64 {
-        self.values(name).into_iter().sum()
+    /// The sum of all counters of that name with `label` (`key=value`; empty for all).
+    pub fn counter(&self, name: &str, label: &str) -> u64 {
+        self.values(name, label).into_iter().sum()
     }
 
-    /// A gauge; `None` before it was set.
-    pub fn gauge(&self, name: &str) -> Option<f64> {
-        self.values(name).into_iter().next().map(f64::from_bits)
+    /// The gauge of that name and label; `None` before it was set.
+    pub fn gauge(&self, name: &str, label: &str) -> Option<f64> {
+        self.values(name, label).into_iter().next().map(f64::from_bits)
     }
 
-    fn values(&self, name: &str) -> Vec<u64> {
+    fn values(&self, name: &str, label: &str) -> Vec<u64> {
+        let has =
+            |key: &Key| label.is_empty() || key.labels().any(|one| format!("{}={}", one.key(), one.value()) == label);
         let values = self.0.lock().unwrap();
-        values.iter().filter(|(key, _)| key.name() == name).map(|(_, value)| value.load(Ordering::SeqCst)).collect()
+        values.iter().filter(|(key, _)| key.name() == name && has(key)).map(|(_, v)| v.load(Ordering::SeqCst)).collect()
     }
 
     fn of(&self, key: &Key) -> Arc<AtomicU64> {

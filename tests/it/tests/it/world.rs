@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outbox::{Broker, Event as _, HandlerDescriptor, RuntimeBuilder, handler};
+use outbox::{Broker, HandlerDescriptor, RuntimeBuilder, handler};
 use outbox_it::{TestDatabase, TestVhost, Wire, eventually};
 use sqlx::PgConnection;
 
@@ -122,5 +122,5 @@ pub async fn no_doubles(db: &TestDatabase) {
     assert_eq!(doubled, 0, "orders with two effects");
 }
 
-/// The name of the event, for tests that write rows by hand.
-pub const ORDER_CREATED: &str = OrderCreated::DESCRIPTOR.name;
+/// The name of the event, for messages and rows written by hand.
+pub const ORDER_CREATED: &str = <OrderCreated as outbox::Event>::DESCRIPTOR.name;

@@ -1,0 +1,3 @@
+//! Has the crate in `Cargo.toml` and does not name it.
+
+include!("../print.rs");

@@ -1,0 +1,5 @@
+#[outbox::event]
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct OrderCreated {}
+
+fn main() {}
