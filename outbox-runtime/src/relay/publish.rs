@@ -136,7 +136,10 @@ impl<DB: Store> Publisher<'_, DB> {
                     metrics::histogram!(names::CONFIRM_SECONDS).record(started.elapsed());
                     let nacked = verdicts.contains(&Verdict::Nacked);
                     let rest = if nacked { self.relay.destinations.refused(exchange) } else { Duration::ZERO };
-                    if !nacked {
+                    if nacked {
+                        // The broker keeps a full queue's state with the channel, and may not say when the queue takes messages again.
+                        self.channel = None;
+                    } else {
                         self.relay.destinations.accepted(exchange);
                     }
                     for ((index, outgoing), verdict) in part.iter().zip(verdicts) {

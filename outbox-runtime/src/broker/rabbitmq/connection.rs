@@ -127,7 +127,7 @@ impl Link {
 
     /// Keeps the connection up until `stop`.
     pub(crate) async fn supervise(self: Arc<Self>, stop: CancellationToken) {
-        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
         let mut trouble = Repeated::new();
         let mut generation = 0;
         while !stop.is_cancelled() {

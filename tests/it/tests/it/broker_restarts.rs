@@ -93,18 +93,31 @@ async fn heavy_restarts_under_load_lose_nothing_and_double_nothing() {
         .await
         .unwrap();
     eventually(Duration::from_secs(20), "ready", async || runtime.health().ready).await;
+    // A node that is killed within half a second of a quorum queue's declaration forgets to start its leader (3.10: `ra_directory` is saved
+    // every 500 ms). That is the broker's fault to test.
+    tokio::time::sleep(Duration::from_secs(2)).await;
     let done = async || db.number("SELECT count(DISTINCT order_id) FROM effects").await;
     let load = async {
-        for n in 0..EVENTS / 40 {
-            enqueue(&db, n * 40, n * 40 + 40).await;
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        for n in 0..EVENTS / 20 {
+            enqueue(&db, n * 20, n * 20 + 20).await;
+            tokio::time::sleep(Duration::from_millis(150)).await;
         }
     };
     let restarts = async {
-        for round in 0..5_i64 {
+        for round in 0..5 {
             // In the middle of the work, wherever that is.
-            eventually(Duration::from_secs(30), "work goes on", async || done().await >= 150 * (round + 1)).await;
-            if round % 2 == 0 {
+            let (from, want) = (Instant::now(), (done().await + 200).min(i64::try_from(EVENTS).unwrap()));
+            while done().await < want {
+                assert!(
+                    from.elapsed() < Duration::from_secs(30),
+                    "round {round}: {}: {}",
+                    done().await,
+                    runtime.health()
+                );
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            println!("round {round} after {:?}", from.elapsed());
+            if round % 3 == 0 {
                 broker.kill().await;
                 broker.start_again().await;
             } else {

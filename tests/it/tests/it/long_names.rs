@@ -65,7 +65,7 @@ async fn from_a_long_exchange(_event: LongExchange) -> anyhow::Result<()> {
 }
 
 async fn refused(builder: outbox::RuntimeBuilder) -> String {
-    let error = builder.start().await.err().expect("a start error");
+    let error = builder.start().await.expect_err("a start error");
     let text = format!("{error:?}");
     assert!(!text.contains("panicked"), "{text}");
     text

@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use outbox::Event as _;
 use outbox_it::Process;
 
 use crate::producing::{Unwanted, commit, tap};
-use crate::world::{OrderCreated, World};
+use crate::world::{ORDER_CREATED, OrderCreated, World};
 
 /// F18: amqp-rs/lapin#157, #431: confirms and returns pile up, and lapin logs whole returned bodies. Half a minute of load with every tenth
 /// event unroutable, on a relay of its own: after the warm-up its memory stays, and no log line has a body.
@@ -16,7 +15,7 @@ async fn alone_memory_stays_and_no_body_is_logged_while_events_come_back() {
     const MARK: &str = "a-secret-of-the-body";
     let world = World::new().await;
     let wire = world.wire().await;
-    tap(&wire, "orders", "orders.events", OrderCreated::DESCRIPTOR.name).await;
+    tap(&wire, "orders", "orders.events", ORDER_CREATED).await;
     let database = world.db.url();
     let env = [
         ("DATABASE_URL", database.as_str()),
