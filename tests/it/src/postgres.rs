@@ -136,7 +136,15 @@ fn options_of(server: &str, database: &str) -> PgConnectOptions {
 }
 
 async fn connect(server: &str) -> PgConnection {
-    PgConnection::connect(server).await.unwrap_or_else(|e| {
+    let busy = |e: &sqlx::Error| e.as_database_error().and_then(|e| e.code()).as_deref() == Some("53300");
+    let started = std::time::Instant::now();
+    let mut connected = PgConnection::connect(server).await;
+    // Somebody else's load on a shared server is no failure of this test.
+    while connected.as_ref().is_err_and(busy) && started.elapsed() < Duration::from_secs(60) {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        connected = PgConnection::connect(server).await;
+    }
+    connected.unwrap_or_else(|e| {
         panic!("no PostgreSQL for the tests: {e}\nRun ./test, which starts one, or set OUTBOX_TEST_POSTGRES to a server where databases may be created")
     })
 }
