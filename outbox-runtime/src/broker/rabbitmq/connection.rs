@@ -100,6 +100,21 @@ impl Link {
         Ok((generation, answered("opening a channel", connection.create_channel()).await?))
     }
 
+    /// Declares everything again on the current connection: somebody deleted a queue under its consumer.
+    pub(crate) async fn declare_again(&self) -> Result<(), RabbitError> {
+        let (_, connection) = self.connection()?;
+        self.declare_on(&connection).await
+    }
+
+    async fn declare_on(&self, connection: &Connection) -> Result<(), RabbitError> {
+        let problems = declare::declare(connection, &self.plan.topology, self.plan.declare).await?;
+        for problem in &problems {
+            tracing::error!(role = self.plan.role, entity = %problem.entity, problem = %problem.problem, cure = %problem.cure, "the broker refused an entity");
+        }
+        *self.problems.lock().unwrap_or_else(PoisonError::into_inner) = problems;
+        Ok(())
+    }
+
     /// One try to connect, for `fail_fast` and for the supervisor.
     pub(crate) async fn connect(&self) -> Result<Connection, RabbitError> {
         let name = format!("outbox {} {}", self.plan.role, self.plan.instance);
@@ -153,14 +168,8 @@ impl Link {
         backoff: &mut Backoff,
     ) -> String {
         let mut events = Box::pin(connection.events_listener());
-        match declare::declare(&connection, &self.plan.topology, self.plan.declare).await {
-            Ok(problems) => {
-                for problem in &problems {
-                    tracing::error!(role = self.plan.role, entity = %problem.entity, problem = %problem.problem, cure = %problem.cure, "the broker refused an entity");
-                }
-                *self.problems.lock().unwrap_or_else(PoisonError::into_inner) = problems;
-            }
-            Err(error) => return error.to_string(),
+        if let Err(error) = self.declare_on(&connection).await {
+            return error.to_string();
         }
         let connection = Arc::new(connection);
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, Arc::clone(&connection)));
