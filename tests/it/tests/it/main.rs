@@ -17,6 +17,7 @@ mod handler_transaction;
 mod harness;
 mod hostile_sessions;
 mod interrupted_run;
+mod killer;
 mod lost_database;
 mod memory_alarm;
 mod meter;
