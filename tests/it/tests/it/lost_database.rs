@@ -46,9 +46,9 @@ async fn heavy_a_stopped_database_holds_deliveries_and_spends_nothing() {
     for round in 1..=2_usize {
         eventually(SOON, "handlers run", async || script.runs().len() >= round * 20).await;
         if round == 1 {
-            server.stop().await
+            server.stop().await;
         } else {
-            server.kill().await
+            server.kill().await;
         }
         let down = async || runtime.health().component("consumer database").is_some_and(|part| !part.up);
         eventually(SOON, "health tells it", down).await;
