@@ -86,6 +86,8 @@ CREATE TABLE parked_messages (
     CHECK ((locked_by IS NULL) = (locked_until IS NULL))
 );
 CREATE INDEX parked_messages_due ON parked_messages (consumer, next_attempt_at, parked_id) WHERE status = 'Retrying';
+-- Those that must run alone, and those that run now: few.
+CREATE INDEX parked_messages_alone ON parked_messages (consumer, next_attempt_at) WHERE status = 'Retrying' AND (isolated OR locked_by IS NOT NULL);
 CREATE INDEX parked_messages_event ON parked_messages (consumer, event_id);
 CREATE INDEX parked_messages_dead ON parked_messages (consumer, parked_at) WHERE status = 'Dead';
 

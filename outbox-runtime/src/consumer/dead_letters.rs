@@ -52,7 +52,15 @@ pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>, link: Arc<Link>)
                 }
                 reason
             }
-            Err(error) => error.to_string(),
+            Err(error) => {
+                // Deleted since the connection was made: it is declared then, and not before the next loss.
+                if error.reply().is_some_and(|(code, _)| code == 404)
+                    && let Err(error) = link.declare_again().await
+                {
+                    tracing::debug!(consumer = %consumer.plan.name, %error, "the topology could not be declared again");
+                }
+                error.to_string()
+            }
         };
         if let Some(count) = trouble.note(&reason) {
             tracing::warn!(consumer = %consumer.plan.name, %queue, %reason, failures = count, "the dead-letter queue is not drained; trying again for ever");

@@ -64,7 +64,11 @@ impl Gate {
         let probe = async {
             let mut session = Session::acquire(pool).await?;
             let result = DB::probe(session.connection()?).await;
-            session.finish(result)
+            // A session keeps the `default_transaction_read_only` that it began with: the next look needs a new one.
+            if !matches!(result, Ok(Writable::ReadOnly)) {
+                return session.finish(result);
+            }
+            result
         };
         match within(PROBE, probe).await {
             Ok(Writable::Yes) => Ok(()),

@@ -14,8 +14,8 @@ use crate::consumer::deliver::{CONFLICTS, Lost, conflict_pause, new_parked, park
 use crate::consumer::identify::{Incoming, identify};
 use crate::consumer::raw::{Properties, RawMessage};
 use crate::inbox::{NewParked, ParkedClaim, ParkedRow, ParkedStatus, Reason, Reparked, Stamp};
-use crate::store::Store;
 use crate::store::session::{Session, within};
+use crate::store::{Condition, Store};
 use crate::telemetry::names;
 
 /// How long a claim holds until the run's own transaction takes the row.
@@ -49,22 +49,15 @@ pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>) {
         while let Ok(permit) = Arc::clone(&consumer.permits).try_acquire_owned() {
             permits.push(permit);
         }
-        let claim_id = format!("{}:{}", consumer.instance, ulid::Ulid::new());
-        let claim = ParkedClaim {
-            consumer: consumer.plan.name.clone(),
-            claim_id: claim_id.clone(),
-            limit: permits.len() as i64,
-            lease: LEASE,
-        };
-        let claimed = async {
+        let look = async {
             let mut session = Session::acquire(&consumer.pool).await?;
-            let result = within(consumer.statement, DB::claim_parked(session.connection()?, &claim)).await;
+            let result = look(&consumer, session.connection()?, permits.len() as i64).await;
             session.finish(result)
         };
-        let rows = match claimed.await {
-            Ok(rows) => rows,
+        let Looked { claim_id, rows, alone } = match look.await {
+            Ok(looked) => looked,
             Err(error) => {
-                consumer.gate.close(&error.to_string());
+                trouble(&consumer, &error).await;
                 continue;
             }
         };
@@ -72,42 +65,90 @@ pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>) {
             consumer.rerun_after(Duration::ZERO);
         }
         for row in rows {
-            let (consumer, claim_id) = (Arc::clone(&consumer), claim_id.clone());
             let permit = permits.pop();
-            consumer.tasks.clone().spawn(async move { rerun(&consumer, row, &claim_id, permit).await });
+            spawn(&consumer, row, claim_id.clone(), permit);
+        }
+        drop(permits);
+        if alone {
+            match run_alone(&consumer).await {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => trouble(&consumer, &error).await,
+            }
         }
     }
 }
 
-async fn rerun<DB: Store>(
+/// What is due.
+struct Looked {
+    claim_id: String,
+    rows: Vec<ParkedRow>,
+    /// Whether something is due that must run alone.
+    alone: bool,
+}
+
+async fn look<DB: Store>(
     consumer: &Consumer<DB>,
-    row: ParkedRow,
-    claim_id: &str,
-    permit: Option<OwnedSemaphorePermit>,
-) {
-    // A message that may take the process with it takes nobody else's run with it.
-    let _alone = if row.isolated {
-        drop(permit);
-        let all = u32::from(consumer.plan.concurrency);
-        let alone = Arc::clone(&consumer.permits).acquire_many_owned(all);
-        let permits = tokio::select! {
-            biased;
-            () = consumer.stopping.cancelled() => None,
-            // No longer than the claim holds: a claim by somebody else would be an attempt without a run.
-            permits = tokio::time::timeout(LEASE / 2, alone) => permits.ok().and_then(Result::ok),
-        };
-        if permits.is_none() {
-            end(consumer, row.parked_id, claim_id, &PUT_BACK).await;
-            return;
-        }
-        permits
-    } else {
-        permit
-    };
-    let reparked = decide_row(consumer, &row, claim_id).await;
-    if let Some(reparked) = reparked {
-        end(consumer, row.parked_id, claim_id, &reparked).await;
+    connection: &mut DB::Connection,
+    limit: i64,
+) -> Result<Looked, sqlx::Error> {
+    let claim = claim(consumer, limit, false);
+    let rows = within(consumer.statement, DB::claim_parked(&mut *connection, &claim)).await?;
+    let alone = within(consumer.statement, DB::alone_due(connection, &consumer.plan.name)).await?;
+    Ok(Looked { claim_id: claim.claim_id, rows, alone })
+}
+
+fn claim<DB: Store>(consumer: &Consumer<DB>, limit: i64, alone: bool) -> ParkedClaim {
+    ParkedClaim {
+        consumer: consumer.plan.name.clone(),
+        claim_id: format!("{}:{}", consumer.instance, ulid::Ulid::new()),
+        limit,
+        lease: LEASE,
+        alone,
     }
+}
+
+/// A conflict is nobody's failure; anything else pauses the consumer until the database answers.
+async fn trouble<DB: Store>(consumer: &Consumer<DB>, error: &sqlx::Error) {
+    if DB::condition(error) == Some(Condition::Conflict) {
+        sleep(conflict_pause(1)).await;
+    } else {
+        consumer.gate.close(&error.to_string());
+    }
+}
+
+/// A message that may take the process with it takes nobody else's run with it, nor an attempt of another one: it is claimed, and so spends its
+/// attempt, only when nothing else runs. `false` if the runtime stops first.
+async fn run_alone<DB: Store>(consumer: &Arc<Consumer<DB>>) -> Result<bool, sqlx::Error> {
+    let all = u32::from(consumer.plan.concurrency);
+    let permits = tokio::select! {
+        biased;
+        () = consumer.stopping.cancelled() => return Ok(false),
+        permits = Arc::clone(&consumer.permits).acquire_many_owned(all) => permits.ok(),
+    };
+    let claim = claim(consumer, 1, true);
+    let mut session = Session::acquire(&consumer.pool).await?;
+    let result = within(consumer.statement, DB::claim_parked(session.connection()?, &claim)).await;
+    if let Some(row) = session.finish(result)?.pop() {
+        spawn(consumer, row, claim.claim_id, permits);
+        consumer.rerun_after(Duration::ZERO);
+    }
+    Ok(true)
+}
+
+fn spawn<DB: Store>(
+    consumer: &Arc<Consumer<DB>>,
+    row: ParkedRow,
+    claim_id: String,
+    permits: Option<OwnedSemaphorePermit>,
+) {
+    let task = Arc::clone(consumer);
+    consumer.tasks.spawn(async move {
+        if let Some(reparked) = decide_row(&task, &row, &claim_id).await {
+            end(&task, row.parked_id, &claim_id, &reparked).await;
+        }
+        drop(permits);
+    });
 }
 
 /// Runs the message; `None` if its row is gone or not ours any more.

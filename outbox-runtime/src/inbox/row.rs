@@ -183,6 +183,8 @@ pub struct ParkedClaim {
     pub limit: i64,
     /// How long the claim holds until the run's own transaction takes the row.
     pub lease: Duration,
+    /// Those that must run alone, or the others.
+    pub alone: bool,
 }
 
 /// A claimed parked message.

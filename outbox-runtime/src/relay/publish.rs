@@ -226,7 +226,7 @@ impl<DB: Store> Publisher<'_, DB> {
         let declared = async {
             let (_, connection) = self.relay.link.connection()?;
             declare::exchange(&connection, exchange, false).await?;
-            self.relay.link.declare_again(exchange).await
+            if self.relay.link.has_exchange(exchange) { self.relay.link.declare_again().await } else { Ok(()) }
         };
         if let Err(error) = declared.await {
             tracing::warn!(exchange, %error, "a missing exchange could not be declared");

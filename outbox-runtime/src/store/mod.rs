@@ -165,6 +165,10 @@ pub trait Store: sqlx::Database + Sealed {
         claim: &ParkedClaim,
     ) -> impl Future<Output = DbResult<Vec<ParkedRow>>> + Send;
 
+    /// Whether a parked message is due that must run alone.
+    #[doc(hidden)]
+    fn alone_due(connection: &mut Self::Connection, consumer: &str) -> impl Future<Output = DbResult<bool>> + Send;
+
     /// First in a re-run's transaction: takes the parked row and marks the inbox row Processed; `None` means abandon (C2).
     #[doc(hidden)]
     fn begin_rerun(

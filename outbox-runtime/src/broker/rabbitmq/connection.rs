@@ -18,6 +18,9 @@ use crate::broker::topology::Topology;
 use crate::broker::{Declare, EntityProblem};
 use crate::telemetry::{Repeated, names};
 
+/// How long a connection may take to close: a blocked broker does not answer.
+const CLOSING: Duration = Duration::from_millis(1500);
+
 /// How a connection is at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LinkState {
@@ -103,12 +106,23 @@ impl Link {
         Ok((generation, answered("opening a channel", connection.create_channel()).await?))
     }
 
-    /// Declares the topology again on the current connection, if the exchange that vanished belongs to it.
-    pub(crate) async fn declare_again(&self, exchange: &str) -> Result<(), RabbitError> {
-        if self.plan.topology.exchanges.contains(exchange) {
-            let (_, connection) = self.connection()?;
-            declare::declare(&connection, &self.plan.topology, self.plan.declare).await?;
+    /// Whether the topology of this runtime has that exchange.
+    pub(crate) fn has_exchange(&self, exchange: &str) -> bool {
+        self.plan.topology.exchanges.contains(exchange)
+    }
+
+    /// Declares everything again on the current connection: somebody deleted a queue under its consumer, or an exchange with its bindings.
+    pub(crate) async fn declare_again(&self) -> Result<(), RabbitError> {
+        let (_, connection) = self.connection()?;
+        self.declare_on(&connection).await
+    }
+
+    async fn declare_on(&self, connection: &Connection) -> Result<(), RabbitError> {
+        let problems = declare::declare(connection, &self.plan.topology, self.plan.declare).await?;
+        for problem in &problems {
+            tracing::error!(role = self.plan.role, entity = %problem.entity, problem = %problem.problem, cure = %problem.cure, "the broker refused an entity");
         }
+        *self.problems.lock().unwrap_or_else(PoisonError::into_inner) = problems;
         Ok(())
     }
 
@@ -131,9 +145,17 @@ impl Link {
         let mut trouble = Repeated::new();
         let mut generation = 0;
         while !stop.is_cancelled() {
+            let mut connecting = Box::pin(self.connect());
             let connected = tokio::select! {
-                connected = self.connect() => connected,
-                () = stop.cancelled() => break,
+                connected = &mut connecting => connected,
+                () = stop.cancelled() => {
+                    // The client's own thread is at work on it, and panics if its runtime is gone before it is done.
+                    if let Ok(Ok(connection)) = tokio::time::timeout(CLOSING, connecting).await {
+                        let closed = connection.close(200, lapin::types::ShortString::from("shutdown"));
+                        let _ = tokio::time::timeout(CLOSING, closed).await;
+                    }
+                    break;
+                }
             };
             let error = match connected {
                 Ok(connection) => {
@@ -168,14 +190,8 @@ impl Link {
         backoff: &mut Backoff,
     ) -> String {
         let mut events = Box::pin(connection.events_listener());
-        match declare::declare(&connection, &self.plan.topology, self.plan.declare).await {
-            Ok(problems) => {
-                for problem in &problems {
-                    tracing::error!(role = self.plan.role, entity = %problem.entity, problem = %problem.problem, cure = %problem.cure, "the broker refused an entity");
-                }
-                *self.problems.lock().unwrap_or_else(PoisonError::into_inner) = problems;
-            }
-            Err(error) => return error.to_string(),
+        if let Err(error) = self.declare_on(&connection).await {
+            return error.to_string();
         }
         let connection = Arc::new(connection);
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, Arc::clone(&connection)));
@@ -234,7 +250,7 @@ impl Link {
         self.set(LinkState::Down(None));
         if let Some((_, connection)) = current {
             let closed = connection.close(200, lapin::types::ShortString::from("shutdown"));
-            let _ = tokio::time::timeout(Duration::from_secs(2), closed).await;
+            let _ = tokio::time::timeout(CLOSING, closed).await;
         }
     }
 }

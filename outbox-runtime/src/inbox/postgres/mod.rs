@@ -8,4 +8,4 @@ mod rerun;
 pub(crate) use self::dedup::{committed_by_handler, disposition, inbox_record, insert_inbox};
 pub(crate) use self::floor::{hold_floor, move_floor};
 pub(crate) use self::park::{park, parked_stats};
-pub(crate) use self::rerun::{begin_rerun, claim_parked, repark};
+pub(crate) use self::rerun::{alone_due, begin_rerun, claim_parked, repark};

@@ -5,17 +5,24 @@ use sqlx::{PgConnection, Row};
 use crate::inbox::postgres::dedup::stamp;
 use crate::inbox::{ParkedClaim, ParkedRow, Reparked, Stamp};
 
-/// A claim counts as an attempt before anything runs: a message that takes the process with it comes to an end.
+/// A claim counts as an attempt before anything runs: a message that takes the process with it comes to an end. One whose last run came to
+/// no end runs alone from then on, as one that the broker gave up on: it may be the one that kills, or stand beside it.
 const CLAIM: &str = "
 WITH due AS MATERIALIZED (
     SELECT parked_id FROM parked_messages
     WHERE consumer = $1 AND status = 'Retrying' AND next_attempt_at <= now() AND (locked_until IS NULL OR locked_until < now())
+      AND (isolated OR locked_by IS NOT NULL) = $5
     ORDER BY next_attempt_at, parked_id LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 UPDATE parked_messages AS p
-SET attempts = p.attempts + 1, locked_by = $3, locked_until = clock_timestamp() + $4 * interval '1 millisecond'
+SET attempts = p.attempts + 1, isolated = $5, locked_by = $3, locked_until = clock_timestamp() + $4 * interval '1 millisecond'
 FROM due WHERE p.parked_id = due.parked_id
 RETURNING p.parked_id, p.event_id, p.body, p.properties::text AS properties, p.attempts, p.isolated";
+
+const ALONE_DUE: &str = "
+SELECT EXISTS (SELECT FROM parked_messages
+               WHERE consumer = $1 AND status = 'Retrying' AND (isolated OR locked_by IS NOT NULL)
+                 AND next_attempt_at <= now() AND (locked_until IS NULL OR locked_until < now()))";
 
 /// Takes the row (its lock is the lease from here on) and turns the dedup record to Processed; the statement also makes sure of the flush.
 const BEGIN: &str = "
@@ -60,6 +67,7 @@ pub(crate) async fn claim_parked(
         .bind(claim.limit)
         .bind(&claim.claim_id)
         .bind(i64::try_from(claim.lease.as_millis()).unwrap_or(i64::MAX))
+        .bind(claim.alone)
         .fetch_all(connection)
         .await?;
     let mut parked = rows
@@ -77,6 +85,10 @@ pub(crate) async fn claim_parked(
         .collect::<Result<Vec<_>, sqlx::Error>>()?;
     parked.sort_by_key(|row| row.parked_id);
     Ok(parked)
+}
+
+pub(crate) async fn alone_due(connection: &mut PgConnection, consumer: &str) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar(ALONE_DUE).bind(consumer).fetch_one(connection).await
 }
 
 pub(crate) async fn begin_rerun(

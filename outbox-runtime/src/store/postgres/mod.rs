@@ -116,6 +116,10 @@ impl Store for Postgres {
         inbox::claim_parked(connection, claim).await
     }
 
+    async fn alone_due(connection: &mut PgConnection, consumer: &str) -> DbResult<bool> {
+        inbox::alone_due(connection, consumer).await
+    }
+
     async fn begin_rerun(connection: &mut PgConnection, parked_id: i64, claim_id: &str) -> DbResult<Option<Stamp>> {
         inbox::begin_rerun(connection, parked_id, claim_id).await
     }

@@ -4,7 +4,7 @@ use outbox::{Enqueue, EnqueueError};
 
 use crate::world::{OrderCreated, World};
 
-#[outbox::event(name = "stock.reserved", exchange = "stock.events")]
+#[outbox::event(name = "article.reserved", exchange = "stock.events")]
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 struct StockReserved {
     article: String,
@@ -43,12 +43,12 @@ async fn of_many_events_all_are_written_or_none() {
     assert_eq!(world.db.count("outbox_messages", "event_id IN ('a', 'b')").await, 2);
     assert_eq!(world.db.count("outbox_messages", "true").await, 3);
     let kinds: Vec<(String, String, String)> = sqlx::query_as(
-        "SELECT event_type, exchange, aggregate_type FROM outbox_messages WHERE event_type LIKE 'stock%'",
+        "SELECT event_type, exchange, aggregate_type FROM outbox_messages WHERE event_type LIKE 'article%'",
     )
     .fetch_all(world.db.pool())
     .await
     .unwrap();
-    assert_eq!(kinds, [("stock.reserved".into(), "stock.events".into(), "stock".into())]);
+    assert_eq!(kinds, [("article.reserved".into(), "stock.events".into(), "article".into())]);
 }
 
 /// Bad input: every problem of one event at once, with its place, before anything is sent; the transaction goes on.

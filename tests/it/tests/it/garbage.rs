@@ -56,6 +56,7 @@ async fn garbage_is_dead_with_its_reason_and_the_good_events_after_it_are_handle
         ("empty", "undecodable", with_id("g5"), Vec::new()),
         ("JSON that ends too early", "undecodable", with_id("g6"), format!(r#"{{"order_id":"{SECRET}"#).into_bytes()),
         ("no id", "no id", of_type(ORDER_CREATED), format!("{{{fields}}}").into_bytes()),
+        ("not UTF-8, without an id", "no id", of_type(ORDER_CREATED), [b"\xff\xfe\x00", SECRET.as_bytes()].concat()),
         ("ids disagree", "ids disagree", with_id("g8"), flat("another", &fields)),
         (
             "header and property disagree",

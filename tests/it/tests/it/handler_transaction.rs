@@ -66,7 +66,8 @@ async fn a_handler_that_rolls_back_by_itself_is_dead_and_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_commits_by_itself_is_dead_and_told_however_it_ends() {
     let logs = Logs::capture();
-    let ends: [(&str, fn() -> Act); 5] = [
+    type End = (&'static str, fn() -> Act);
+    let ends: [End; 5] = [
         ("commit-done", || Act::sql("COMMIT")),
         ("commit-error", || Act::Sql("COMMIT", Box::new(Act::Fail("after the commit")))),
         ("commit-panic", || Act::Sql("COMMIT", Box::new(Act::Panic("after the commit")))),

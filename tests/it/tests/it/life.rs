@@ -34,8 +34,14 @@ async fn several_runtimes_in_one_process_do_not_meet() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_roles_work_together_from_three_runtimes() {
     let world = World::new().await;
-    let publish_only =
-        Runtime::builder().database(world.db.pool()).role(Role::PublishOnly).signals(false).start().await.unwrap();
+    let publish_only = Runtime::builder()
+        .database(world.db.pool())
+        .registry([])
+        .role(Role::PublishOnly)
+        .signals(false)
+        .start()
+        .await
+        .unwrap();
     world.enqueue(0, 20).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(world.db.count("outbox_messages", "status = 'Pending'").await, 20, "nobody relays yet");
