@@ -45,6 +45,16 @@ impl fmt::Display for NameProblem {
     }
 }
 
+impl NameProblem {
+    /// The problem of `name`, with its length if that is the problem.
+    pub fn of(self, name: &str) -> String {
+        match self {
+            Self::TooLong { limit } => format!("has {} bytes, the limit is {limit}", name.len()),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// An event's name: words of ASCII letters, digits, `-` and `_`, joined by single dots, at most 128 bytes.
 pub const fn event_name(name: &str) -> Result<(), NameProblem> {
     words(name, EVENT_NAME_BYTES)
