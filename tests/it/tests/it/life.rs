@@ -77,6 +77,7 @@ async fn a_shutdown_lets_handlers_finish_and_gives_the_rest_back() {
     .await;
     first.shutdown().await;
     assert_eq!(world.db.count("effects", "true").await, 4, "what was in flight is committed");
+    assert_eq!(world.wire().await.ready("slow").await, Some(8), "and acked; the others went back");
     assert_eq!(world.db.count("parked_messages", "true").await, 0, "nothing was parked");
     assert_eq!(world.db.idle_in_transaction(Duration::ZERO).await, 0, "no transaction is left open");
     drop(first);
