@@ -15,8 +15,9 @@ pub struct Script {
 /// The migrations for PostgreSQL, in the order in which they run.
 ///
 /// ```
+/// # extern crate outbox_runtime as outbox;
 /// # #[cfg(feature = "postgres")]
-/// for script in outbox_runtime::migrations::sql() {
+/// for script in outbox::migrations::sql() {
 ///     println!("-- {:04} {}\n{}", script.version, script.name, script.sql);
 /// }
 /// ```

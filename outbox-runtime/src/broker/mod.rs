@@ -32,7 +32,7 @@ impl fmt::Debug for Broker {
     }
 }
 
-/// How a runtime treats exchanges, queues and bindings (T2).
+/// How a runtime treats exchanges, queues and bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Declare {
@@ -45,7 +45,7 @@ pub enum Declare {
     Off,
 }
 
-/// A problem with one entity of the broker (T2).
+/// A problem with one entity of the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityProblem {
     /// `queue "inventory"`.

@@ -205,6 +205,11 @@ async fn in_transaction<DB: Store>(
         Ran::Interrupted => return (End::Interrupted, false),
     };
 
+    if !drafts.is_empty()
+        && let Err(error) = within(consumer.statement, DB::prove(&mut tx, run)).await
+    {
+        return (commit_end::<DB>(&error), false);
+    }
     for draft in &mut drafts {
         draft.caused_by(&metadata);
     }

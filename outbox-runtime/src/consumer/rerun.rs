@@ -23,6 +23,9 @@ const LEASE: Duration = Duration::from_secs(60);
 /// The longest pause between two looks for due messages.
 const POLL: Duration = Duration::from_secs(1);
 
+/// What a person reads about [`Reason::RecordDisagrees`].
+const DISAGREES: &str = "its row in inbox_messages is not Retrying, so it cannot run: to run it again, turn both rows in one transaction (docs/operations.md)";
+
 /// At once, if somebody can.
 const PUT_BACK: Reparked = Reparked::PutBack { after: Duration::ZERO };
 
@@ -145,7 +148,7 @@ fn spawn<DB: Store>(
     let task = Arc::clone(consumer);
     consumer.tasks.spawn(async move {
         if let Some(reparked) = decide_row(&task, &row, &claim_id).await {
-            end(&task, row.parked_id, &claim_id, &reparked).await;
+            end(&task, &row, &claim_id, &reparked).await;
         }
         drop(permits);
     });
@@ -182,7 +185,8 @@ async fn decide_row<DB: Store>(consumer: &Consumer<DB>, row: &ParkedRow, claim_i
             }
             End::Abandoned | End::Known(_) | End::Reused | End::TooOld => {
                 metrics::counter!(names::ABANDONED, "consumer" => consumer.plan.name.clone()).increment(1);
-                return None;
+                // Fenced by the claim: if somebody else has the row, nothing happens. If it is still ours, its dedup record is the reason.
+                return Some(Reparked::Dead { reason: Reason::RecordDisagrees, error: DISAGREES.to_owned() });
             }
             End::Interrupted => return Some(PUT_BACK),
             End::Conflict(error) => {
@@ -231,7 +235,7 @@ async fn ended<DB: Store>(
     stamp: Stamp,
 ) -> Option<Reparked> {
     let (reason, error) = (Reason::EndedTransaction, ENDED.to_owned());
-    if end(consumer, row.parked_id, claim_id, &Reparked::Dead { reason, error: error.clone() }).await {
+    if end(consumer, row, claim_id, &Reparked::Dead { reason, error: error.clone() }).await {
         return None;
     }
     let attempts = u32::try_from(row.attempts).unwrap_or(u32::MAX);
@@ -241,12 +245,12 @@ async fn ended<DB: Store>(
 }
 
 /// Writes the end of a run that did not commit; tries until it works or the claim has run out anyway. Whether the row was still ours.
-async fn end<DB: Store>(consumer: &Consumer<DB>, parked_id: i64, claim_id: &str, reparked: &Reparked) -> bool {
+async fn end<DB: Store>(consumer: &Consumer<DB>, row: &ParkedRow, claim_id: &str, reparked: &Reparked) -> bool {
     let started = tokio::time::Instant::now();
     loop {
         let written = async {
             let mut session = Session::acquire(&consumer.pool).await?;
-            let statement = DB::repark(session.connection()?, parked_id, claim_id, reparked);
+            let statement = DB::repark(session.connection()?, row.parked_id, claim_id, reparked);
             let result = within(consumer.statement, statement).await;
             session.finish(result)
         };
@@ -273,7 +277,7 @@ async fn end<DB: Store>(consumer: &Consumer<DB>, parked_id: i64, claim_id: &str,
         Reparked::Dead { reason, error } => {
             metrics::counter!(names::DEAD, "consumer" => consumer.plan.name.clone(), "reason" => reason.as_str())
                 .increment(1);
-            tracing::error!(consumer = %consumer.plan.name, parked_id, reason = reason.as_str(), %error, "a message is Dead; it waits in parked_messages");
+            tracing::error!(consumer = %consumer.plan.name, parked_id = row.parked_id, event_id = row.event_id, reason = reason.as_str(), %error, "a message is Dead; it waits in parked_messages");
         }
         Reparked::PutBack { .. } => {}
     }

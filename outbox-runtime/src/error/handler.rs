@@ -19,7 +19,8 @@ pub enum Class {
 /// Implemented by a handler's error type that knows which of its cases are worth a retry. Without it every error is retryable.
 ///
 /// ```
-/// use outbox_runtime::{Class, Classify};
+/// # extern crate outbox_runtime as outbox;
+/// use outbox::{Class, Classify};
 ///
 /// #[derive(Debug)]
 /// enum StockError { UnknownArticle, Locked }

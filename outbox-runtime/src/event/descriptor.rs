@@ -144,7 +144,7 @@ impl Envelope {
     }
 }
 
-/// What the relay does with an event that the broker returned because no queue is bound for it (R4).
+/// What the relay does with an event that the broker returned because no queue is bound for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Unroutable {

@@ -9,7 +9,8 @@ use crate::event::HeaderMap;
 /// Options of one `enqueue_with`. What is wrong with them is reported by `enqueue_with`, all at once, before anything is written.
 ///
 /// ```
-/// use outbox_runtime::Enqueue;
+/// # extern crate outbox_runtime as outbox;
+/// use outbox::Enqueue;
 ///
 /// let options = Enqueue::new().header("tenant", "acme").correlation_id("checkout-17");
 /// # let _ = options;

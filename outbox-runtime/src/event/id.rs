@@ -8,7 +8,8 @@ use crate::event::name;
 /// An event's id: 1 to 64 bytes of text without control characters. A new one is a ULID.
 ///
 /// ```
-/// use outbox_runtime::EventId;
+/// # extern crate outbox_runtime as outbox;
+/// use outbox::EventId;
 ///
 /// let id = EventId::new();
 /// assert_eq!(id.as_str().len(), 26);

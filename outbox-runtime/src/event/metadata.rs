@@ -8,7 +8,8 @@ use crate::event::{EventId, HeaderMap};
 /// Everything about one event, or one delivery of it, that is not in its own fields. A handler takes it by value.
 ///
 /// ```
-/// use outbox_runtime::{EventId, Metadata};
+/// # extern crate outbox_runtime as outbox;
+/// use outbox::{EventId, Metadata};
 ///
 /// let metadata = Metadata::new(EventId::new(), "order.created").with_attempt(3);
 /// assert_eq!(metadata.attempt(), 3);

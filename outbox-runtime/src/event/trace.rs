@@ -16,7 +16,8 @@ static PROPAGATOR: OnceLock<Box<dyn Propagator>> = OnceLock::new();
 /// A `traceparent` (and `tracestate`) of the W3C.
 ///
 /// ```
-/// use outbox_runtime::trace::TraceContext;
+/// # extern crate outbox_runtime as outbox;
+/// use outbox::trace::TraceContext;
 ///
 /// let context = TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").unwrap();
 /// assert_eq!(context.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");

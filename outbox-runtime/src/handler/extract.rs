@@ -12,7 +12,8 @@ use crate::handler::{Delivery, StateMap};
 /// A type that a handler takes by value.
 ///
 /// ```
-/// use outbox_runtime::{Delivery, FromDelivery, HandlerError};
+/// # extern crate outbox_runtime as outbox;
+/// use outbox::{Delivery, FromDelivery, HandlerError};
 ///
 /// struct Tenant(String);
 ///
@@ -160,7 +161,6 @@ fn without_values(message: &str) -> String {
         };
     };
     let head = head.split(['"', '`']).next().unwrap_or_default().trim();
-    let head = head.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '.' | 'e' | ' '));
     format!("{head}, expected {tail}")
 }
 
@@ -186,6 +186,14 @@ mod tests {
             (
                 "invalid type: integer `41`, expected a string at line 1 column 2",
                 "invalid type: integer, expected a string",
+            ),
+            (
+                "invalid type: sequence, expected a string at line 1 column 2",
+                "invalid type: sequence, expected a string",
+            ),
+            (
+                "invalid type: floating point `1.5`, expected i32 at line 1 column 2",
+                "invalid type: floating point, expected i32",
             ),
             ("missing field `order_id` at line 1 column 2", "missing field `order_id`"),
             (

@@ -12,7 +12,8 @@ use crate::handler::{Delivery, FromDelivery, Requirements};
 /// A value from `Runtime::builder().state(value)`, shared by all handlers.
 ///
 /// ```
-/// use outbox_runtime::State;
+/// # extern crate outbox_runtime as outbox;
+/// use outbox::State;
 ///
 /// struct Mailer { from: String }
 /// let state = State::new(Mailer { from: "shop@example.com".into() });

@@ -99,6 +99,8 @@ pub enum Reason {
     OlderThanWindow,
     /// The broker delivered it too often without an ack.
     DeliveryLimit,
+    /// It is to run again, and its dedup record says otherwise: only one of the two rows was turned by hand.
+    RecordDisagrees,
 }
 
 impl Reason {
@@ -119,6 +121,7 @@ impl Reason {
             Self::IdReused => "id reused",
             Self::OlderThanWindow => "older than the dedup window",
             Self::DeliveryLimit => "delivery limit",
+            Self::RecordDisagrees => "dedup record disagrees",
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::relay::window::{Permit, Window};
 use crate::runtime::health::Board;
 use crate::runtime::supervise::supervise;
 use crate::store::Store;
+use crate::telemetry::RepeatedBy;
 
 /// How a relay works. Every figure is bounded, so that memory does not depend on the backlog.
 #[derive(Debug, Clone)]
@@ -76,6 +77,8 @@ pub(crate) struct Relay<DB: Store> {
     pub(crate) destinations: destination::Destinations,
     /// Who publishes reads it; who looks for the row that closes connections writes it: nobody else may be on the connection then.
     pub(crate) alone: tokio::sync::RwLock<()>,
+    /// One log line per event type that is held, not per event.
+    pub(crate) held: RepeatedBy,
     /// No more claims; what is claimed and not begun goes back.
     pub(crate) stop: CancellationToken,
 }
@@ -96,6 +99,7 @@ impl<DB: Store> Relay<DB> {
             board,
             window,
             destinations: destination::Destinations::default(),
+            held: RepeatedBy::default(),
             alone: tokio::sync::RwLock::new(()),
             stop,
         })

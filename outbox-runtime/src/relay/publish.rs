@@ -19,7 +19,7 @@ use crate::outbox::{ClaimedRow, Fate, Settlement};
 use crate::relay::fate::{Budget, Word, fate};
 use crate::relay::{Batch, Relay, Settled};
 use crate::store::Store;
-use crate::telemetry::names;
+use crate::telemetry::{RepeatedBy, names};
 
 pub(super) async fn run<DB: Store>(
     relay: Arc<Relay<DB>>,
@@ -75,7 +75,7 @@ impl<DB: Store> Publisher<'_, DB> {
                     max_attempts: row.max_attempts,
                 };
                 let fate = fate(&word, budget);
-                record(row, &word, &fate, &exchange, since_claim);
+                record(row, &word, &fate, &exchange, since_claim, &self.relay.held);
                 settlement(row, &batch.claim, fate)
             })
             .collect()
@@ -234,7 +234,7 @@ impl<DB: Store> Publisher<'_, DB> {
     }
 }
 
-fn record(row: &ClaimedRow, word: &Word, fate: &Fate, exchange: &str, since_claim: Duration) {
+fn record(row: &ClaimedRow, word: &Word, fate: &Fate, exchange: &str, since_claim: Duration, held: &RepeatedBy) {
     let event = || row.event_type.clone();
     match word {
         Word::Published => {
@@ -254,7 +254,9 @@ fn record(row: &ClaimedRow, word: &Word, fate: &Fate, exchange: &str, since_clai
             tracing::error!(event_id = %row.event_id, event = %row.event_type, %error, attempts = row.attempt_count.saturating_add(1), "an event is Failed: its attempts are spent");
         }
         Fate::Retry { spent: true, error, .. } if row.attempt_count == 0 => {
-            tracing::warn!(event_id = %row.event_id, event = %row.event_type, %error, "an event is held; it is tried again with backoff");
+            if let Some(events) = held.note(&row.event_type, error) {
+                tracing::warn!(event_id = %row.event_id, event = %row.event_type, events, %error, "an event is held; it is tried again with backoff");
+            }
         }
         _ => {}
     }

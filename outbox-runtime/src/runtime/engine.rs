@@ -459,6 +459,11 @@ impl<DB: Store> Prepare<DB> {
 
     async fn look(&self) -> Result<(), Unprepared> {
         let not_yet = |error: &sqlx::Error| Unprepared::NotYet(explain::database(SETTING, &self.shown, error));
+        // The pool would try again for all of its acquire_timeout and then say no more than that; a connection of its own tells why at once.
+        let options = self.pool.connect_options();
+        let tried = <DB::Connection as sqlx::Connection>::connect_with(&options);
+        let probe = within(FIRST_LOOK, tried).await.map_err(|error| not_yet(&error))?;
+        let _ = within(FIRST_LOOK, sqlx::Connection::close(probe)).await;
         let mut session = Session::acquire(&self.pool).await.map_err(|error| not_yet(&error))?;
         let connection = session.connection().map_err(|error| not_yet(&error))?;
         match self.migrations {

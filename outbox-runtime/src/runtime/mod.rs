@@ -27,9 +27,10 @@ use crate::error::Result;
 /// It needs `DATABASE_URL` and `AMQP_URL`. See [`RuntimeBuilder::from_env`] for the other variables.
 ///
 /// ```no_run
+/// # extern crate outbox_runtime as outbox;
 /// #[tokio::main]
-/// async fn main() -> outbox_runtime::Result<()> {
-///     outbox_runtime::runtime::run().await
+/// async fn main() -> outbox::Result<()> {
+///     outbox::runtime::run().await
 /// }
 /// ```
 ///

@@ -46,8 +46,9 @@ pub enum Migrations {
 /// Settings of one consumer, by name, from the service's configuration.
 ///
 /// ```
+/// # extern crate outbox_runtime as outbox;
 /// use std::time::Duration;
-/// use outbox_runtime::ConsumerOptions;
+/// use outbox::ConsumerOptions;
 ///
 /// let options = ConsumerOptions::new().concurrency(16).prefetch(32).timeout(Duration::from_secs(10));
 /// # let _ = options;

@@ -13,8 +13,9 @@ use crate::runtime::{Health, RuntimeBuilder, signals};
 /// Dropped without [`shutdown`](Self::shutdown), it stops at once: handlers are dropped, leases run out.
 ///
 /// ```no_run
-/// # async fn app() -> outbox_runtime::Result<()> {
-/// use outbox_runtime::{Broker, Runtime};
+/// # extern crate outbox_runtime as outbox;
+/// # async fn app() -> outbox::Result<()> {
+/// use outbox::{Broker, Runtime};
 ///
 /// let runtime = Runtime::builder()
 ///     .database_url("postgres://localhost/shop")

@@ -42,6 +42,10 @@ pub trait Store: sqlx::Database + Sealed {
     #[doc(hidden)]
     fn commit(tx: Transaction<'_, Self>, stamp: Stamp) -> impl Future<Output = DbResult<()>> + Send;
 
+    /// Fails unless the connection is still in the transaction that wrote this stamp, and it is not aborted (C1).
+    #[doc(hidden)]
+    fn prove(connection: &mut Self::Connection, run: Stamp) -> impl Future<Output = DbResult<()>> + Send;
+
     /// The transaction as handlers see it.
     #[doc(hidden)]
     fn tx_ref<'t, 'c>(tx: &'t mut Transaction<'c, Self>) -> TxRef<'t, 'c>;

@@ -3,4 +3,4 @@
 pub mod names;
 mod repeated;
 
-pub(crate) use self::repeated::Repeated;
+pub(crate) use self::repeated::{Repeated, RepeatedBy};

@@ -1,5 +1,7 @@
 //! One log line per change of a trouble, and then at most one a minute with a count (R3).
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -33,6 +35,18 @@ impl Repeated {
     /// The trouble is over; `Some(occurrences)` if there was one.
     pub(crate) fn clear(&mut self) -> Option<u64> {
         self.last.take().map(|_| std::mem::take(&mut self.count))
+    }
+}
+
+/// The same by key: one line per kind of thing, not per thing.
+#[derive(Debug, Default)]
+pub(crate) struct RepeatedBy(Mutex<HashMap<String, Repeated>>);
+
+impl RepeatedBy {
+    /// Notes one occurrence; `Some(occurrences so far)` if it should be logged.
+    pub(crate) fn note(&self, key: &str, trouble: &str) -> Option<u64> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(key.to_owned()).or_default().note(trouble)
     }
 }
 

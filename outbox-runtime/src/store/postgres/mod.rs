@@ -36,6 +36,10 @@ impl Store for Postgres {
         transaction::commit(tx, stamp).await
     }
 
+    async fn prove(connection: &mut PgConnection, run: Stamp) -> DbResult<()> {
+        transaction::prove(connection, run).await
+    }
+
     fn tx_ref<'t, 'c>(tx: &'t mut Transaction<'c, Postgres>) -> TxRef<'t, 'c> {
         TxRef::Postgres(tx)
     }

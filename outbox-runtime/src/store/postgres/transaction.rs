@@ -9,10 +9,17 @@ use crate::inbox::Stamp;
 /// silent rollback or commit without the dedup record. The three commands travel together; the trailing `BEGIN` is what sqlx's own queued
 /// ROLLBACK ends.
 fn commit_sql(stamp: Stamp) -> String {
-    format!(
-        "SELECT 1 / (txid_current_if_assigned() IS NOT DISTINCT FROM {})::integer; COMMIT; BEGIN",
-        stamp.transaction
-    )
+    format!("{}; COMMIT; BEGIN", proof_sql(stamp))
+}
+
+fn proof_sql(stamp: Stamp) -> String {
+    format!("SELECT 1 / (txid_current_if_assigned() IS NOT DISTINCT FROM {})::integer", stamp.transaction)
+}
+
+/// The proof alone, before the events that a handler collected are written: outside its transaction they would be committed at once.
+pub(super) async fn prove(connection: &mut PgConnection, stamp: Stamp) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql(AssertSqlSafe(proof_sql(stamp))).execute(connection).await?;
+    Ok(())
 }
 
 /// The session of a dropped run. Its server process may be in a statement that does not notice a closed socket, with the run's locks.

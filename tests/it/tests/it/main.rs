@@ -39,6 +39,7 @@ mod parked_retry;
 mod poison;
 mod producing;
 mod programs;
+mod replay_by_hand;
 mod retention;
 mod retention_at_once;
 mod scripted;
