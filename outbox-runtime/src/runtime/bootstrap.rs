@@ -14,7 +14,8 @@ use crate::handler::DatabaseKind;
 use crate::registry::Registry;
 use crate::registry::resolve::{Wanted, resolve};
 use crate::registry::table::table;
-use crate::runtime::engine::{Engine, Running, Setup};
+use crate::runtime::engine::{Engine, Running};
+use crate::runtime::setup::Setup;
 use crate::runtime::{Database, RuntimeBuilder, database};
 
 pub(super) async fn start(mut builder: RuntimeBuilder) -> Result<Arc<dyn Engine>> {

@@ -1,37 +1,31 @@
 //! The engine of one runtime: its own thread for broker and relay, the service's runtime for handlers, and the order in which they stop.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lapin::uri::AMQPUri;
 use sqlx::Pool;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::backoff::Backoff;
 use crate::broker::rabbitmq::connection::{Link, LinkPlan};
 use crate::broker::rabbitmq::declare::{declare, depth};
-use crate::broker::topology::{ConsumerQueue, Topology, qualified};
+use crate::broker::topology::{Topology, qualified};
 use crate::consumer::gate::Gate;
-use crate::consumer::plan::ConsumerPlan;
 use crate::consumer::{Consumer, Shared};
 use crate::error::{Error, Result, StartError, StartProblem};
-use crate::event::EventDescriptor;
 use crate::handler::BoxFuture;
-use crate::relay::{Relay, RelayConfig};
+use crate::relay::Relay;
 use crate::runtime::health::Board;
+use crate::runtime::prepare::{Prepare, Unprepared};
+use crate::runtime::setup::{Setup, relay_config, topology};
 use crate::runtime::supervise::supervise;
-use crate::runtime::{Health, Migrations, RuntimeBuilder, explain};
+use crate::runtime::{Health, explain};
 use crate::store::Store;
 use crate::store::session::{Session, within};
-use crate::telemetry::Repeated;
 
 /// How long one statement of the engine may take.
-const STATEMENT: Duration = Duration::from_secs(30);
-/// How long the first look at the database may take before the runtime starts without it.
-const FIRST_LOOK: Duration = Duration::from_secs(10);
+pub(super) const STATEMENT: Duration = Duration::from_secs(30);
 
 /// A running engine, erased: relay and consumer are generic over the database, the runtime is not.
 pub(super) trait Engine: Send + Sync {
@@ -41,22 +35,6 @@ pub(super) trait Engine: Send + Sync {
     fn shutdown(&self) -> BoxFuture<'_, ()>;
     /// Ends everything at once, from a destructor.
     fn abandon(&self);
-}
-
-/// Everything that was checked.
-pub(super) struct Setup<DB: Store> {
-    pub(super) builder: RuntimeBuilder,
-    pub(super) instance: String,
-    pub(super) events: Vec<&'static EventDescriptor>,
-    pub(super) plans: Vec<ConsumerPlan>,
-    /// The service's pool, or ours in its place.
-    pub(super) pool: Pool<DB>,
-    pub(super) own_pool: bool,
-    pub(super) relay_pool: Pool<DB>,
-    /// `user@host:port/database`.
-    pub(super) shown: String,
-    pub(super) uri: Option<AMQPUri>,
-    pub(super) broker_kind: Option<&'static str>,
 }
 
 pub(super) struct Running<DB: Store> {
@@ -378,40 +356,6 @@ impl<DB: Store> Running<DB> {
     }
 }
 
-fn relay_config(builder: &RuntimeBuilder, instance: &str) -> RelayConfig {
-    RelayConfig {
-        instance: instance.to_owned(),
-        namespace: builder.namespace.clone(),
-        declare: builder.declare,
-        batch: builder.batch,
-        window_rows: builder.batch * 4,
-        window_bytes: builder.window_bytes,
-        channels: 2,
-        lease: builder.lease,
-        confirm: builder.confirm_timeout,
-        poll: builder.poll_interval,
-        keep: builder.keep_published,
-        statement: STATEMENT.min(builder.lease / 2),
-    }
-}
-
-fn topology<DB: Store>(setup: &Setup<DB>) -> Topology {
-    let exchanges: BTreeSet<&str> = setup.events.iter().map(|event| event.exchange).collect();
-    let consumers: Vec<ConsumerQueue> = setup
-        .plans
-        .iter()
-        .map(|plan| ConsumerQueue {
-            queue: plan.queue.clone(),
-            events: plan
-                .handlers
-                .values()
-                .map(|handler| (handler.descriptor.event.exchange.to_owned(), handler.descriptor.event.name.to_owned()))
-                .collect(),
-        })
-        .collect();
-    Topology::new(setup.builder.namespace.as_deref(), exchanges, &consumers)
-}
-
 /// One try to connect and declare, for `fail_fast`.
 async fn broker_once(link: &Link, topology: &Topology, mode: crate::broker::Declare) -> Vec<StartProblem> {
     let connection = match link.connect().await {
@@ -425,122 +369,4 @@ async fn broker_once(link: &Link, topology: &Topology, mode: crate::broker::Decl
     let closed = connection.close(200, lapin::types::ShortString::from("checked"));
     let _ = tokio::time::timeout(Duration::from_secs(2), closed).await;
     problems
-}
-
-/// What must be true of the database before anything runs.
-struct Prepare<DB: Store> {
-    pool: Pool<DB>,
-    migrations: Migrations,
-    broker_kind: Option<&'static str>,
-    shown: String,
-}
-
-enum Unprepared {
-    /// Trying again may help.
-    NotYet(StartProblem),
-    /// It will not.
-    Never(StartProblem),
-}
-
-const SETTING: &str = "DATABASE_URL";
-
-impl<DB: Store> Prepare<DB> {
-    async fn once(&self) -> Result<(), Unprepared> {
-        // `begin` inside the migration must not be cancelled half-way: the session closes its connection then.
-        match tokio::time::timeout(FIRST_LOOK.max(STATEMENT), self.look()).await {
-            Ok(result) => result,
-            Err(_) => Err(Unprepared::NotYet(StartProblem::new(
-                SETTING,
-                format!("{}: no answer within {} s", self.shown, STATEMENT.as_secs()),
-                "is the server running and reachable, and does another instance hold the migration lock?",
-            ))),
-        }
-    }
-
-    async fn look(&self) -> Result<(), Unprepared> {
-        let not_yet = |error: &sqlx::Error| Unprepared::NotYet(explain::database(SETTING, &self.shown, error));
-        // The pool would try again for all of its acquire_timeout and then say no more than that; a connection of its own tells why at once.
-        let options = self.pool.connect_options();
-        let tried = <DB::Connection as sqlx::Connection>::connect_with(&options);
-        let probe = within(FIRST_LOOK, tried).await.map_err(|error| not_yet(&error))?;
-        let _ = within(FIRST_LOOK, sqlx::Connection::close(probe)).await;
-        let mut session = Session::acquire(&self.pool).await.map_err(|error| not_yet(&error))?;
-        let connection = session.connection().map_err(|error| not_yet(&error))?;
-        match self.migrations {
-            Migrations::Run => DB::migrate(&mut *connection).await.map_err(|error| self.unmigrated(error))?,
-            Migrations::Check => {
-                let missing = DB::missing_migrations(&mut *connection).await.map_err(|error| not_yet(&error))?;
-                if !missing.is_empty() {
-                    return Err(Unprepared::NotYet(StartProblem::new(
-                        SETTING,
-                        format!("{}: the tables are not up to date, missing: {}", self.shown, missing.join(", ")),
-                        "run `outbox::migrate(&pool)`, or the SQL of `outbox::migrations::sql()`, or start with `Migrations::Run`",
-                    )));
-                }
-            }
-            Migrations::Off => {}
-        }
-        if let Some(kind) = self.broker_kind {
-            let known = DB::remember(&mut *connection, "broker", kind).await.map_err(|error| not_yet(&error))?;
-            if known != kind {
-                return Err(Unprepared::Never(StartProblem::new(
-                    "broker",
-                    format!(
-                        "this database worked with the broker `{known}` before, and this runtime is configured for `{kind}`"
-                    ),
-                    format!(
-                        "configure `{known}`, or, if the change is meant: UPDATE outbox_settings SET value = '{kind}' WHERE key = 'broker'"
-                    ),
-                )));
-            }
-        }
-        session.release();
-        Ok(())
-    }
-
-    fn unmigrated(&self, error: sqlx::migrate::MigrateError) -> Unprepared {
-        use sqlx::migrate::MigrateError;
-        match error {
-            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
-                Unprepared::NotYet(explain::database(SETTING, &self.shown, &error))
-            }
-            other => Unprepared::Never(StartProblem::new(
-                SETTING,
-                format!("{}: the tables cannot be brought up to date: {other}", self.shown),
-                "was a migration edited by hand? compare `_outbox_migrations` with `outbox::migrations::sql()`",
-            )),
-        }
-    }
-
-    /// Tries until it works; `false` if the runtime stops first, or if it never will.
-    async fn until_it_works(&self, board: &Board, stopping: &CancellationToken) -> bool {
-        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
-        let mut trouble = Repeated::new();
-        loop {
-            let problem = tokio::select! {
-                looked = self.once() => match looked {
-                    Ok(()) => {
-                        board.up("database");
-                        tracing::info!(database = %self.shown, "the database is there");
-                        return true;
-                    }
-                    Err(Unprepared::NotYet(problem)) => problem,
-                    Err(Unprepared::Never(problem)) => {
-                        tracing::error!(setting = %problem.subject, problem = %problem.problem, cure = %problem.cure, "the runtime cannot work with this database");
-                        board.down("database", problem.problem);
-                        return false;
-                    }
-                },
-                () = stopping.cancelled() => return false,
-            };
-            board.down("database", problem.problem.clone());
-            if let Some(count) = trouble.note(&problem.problem) {
-                tracing::warn!(setting = %problem.subject, problem = %problem.problem, cure = %problem.cure, failures = count, "the database cannot be used yet; trying again for ever");
-            }
-            tokio::select! {
-                () = tokio::time::sleep(backoff.next()) => {}
-                () = stopping.cancelled() => return false,
-            }
-        }
-    }
 }

@@ -10,7 +10,11 @@ mod env;
 mod explain;
 pub(crate) mod health;
 mod options;
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+mod prepare;
 mod running;
+#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+mod setup;
 mod signals;
 pub(crate) mod supervise;
 

@@ -1,0 +1,64 @@
+//! What was checked at start, and what the relay and the broker need of it. Pure.
+
+use std::collections::BTreeSet;
+
+use lapin::uri::AMQPUri;
+use sqlx::Pool;
+
+use crate::broker::topology::{ConsumerQueue, Topology};
+use crate::consumer::plan::ConsumerPlan;
+use crate::event::EventDescriptor;
+use crate::relay::RelayConfig;
+use crate::runtime::RuntimeBuilder;
+use crate::runtime::engine::STATEMENT;
+use crate::store::Store;
+
+/// Everything that was checked.
+pub(super) struct Setup<DB: Store> {
+    pub(super) builder: RuntimeBuilder,
+    pub(super) instance: String,
+    pub(super) events: Vec<&'static EventDescriptor>,
+    pub(super) plans: Vec<ConsumerPlan>,
+    /// The service's pool, or ours in its place.
+    pub(super) pool: Pool<DB>,
+    pub(super) own_pool: bool,
+    pub(super) relay_pool: Pool<DB>,
+    /// `user@host:port/database`.
+    pub(super) shown: String,
+    pub(super) uri: Option<AMQPUri>,
+    pub(super) broker_kind: Option<&'static str>,
+}
+
+pub(super) fn relay_config(builder: &RuntimeBuilder, instance: &str) -> RelayConfig {
+    RelayConfig {
+        instance: instance.to_owned(),
+        namespace: builder.namespace.clone(),
+        declare: builder.declare,
+        batch: builder.batch,
+        window_rows: builder.batch * 4,
+        window_bytes: builder.window_bytes,
+        channels: 2,
+        lease: builder.lease,
+        confirm: builder.confirm_timeout,
+        poll: builder.poll_interval,
+        keep: builder.keep_published,
+        statement: STATEMENT.min(builder.lease / 2),
+    }
+}
+
+pub(super) fn topology<DB: Store>(setup: &Setup<DB>) -> Topology {
+    let exchanges: BTreeSet<&str> = setup.events.iter().map(|event| event.exchange).collect();
+    let consumers: Vec<ConsumerQueue> = setup
+        .plans
+        .iter()
+        .map(|plan| ConsumerQueue {
+            queue: plan.queue.clone(),
+            events: plan
+                .handlers
+                .values()
+                .map(|handler| (handler.descriptor.event.exchange.to_owned(), handler.descriptor.event.name.to_owned()))
+                .collect(),
+        })
+        .collect();
+    Topology::new(setup.builder.namespace.as_deref(), exchanges, &consumers)
+}
