@@ -151,7 +151,7 @@ pub enum Unroutable {
     /// Keep trying with backoff, never fail: the consumer may not have been started yet.
     #[default]
     Hold,
-    /// Spend the event's attempts, then mark it Failed and raise the alert.
+    /// Spend the event's attempts, then mark it Failed, log it and count it.
     Fail,
     /// No subscriber is fine: count it and mark it Published.
     Discard,
