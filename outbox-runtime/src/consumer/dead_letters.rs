@@ -13,7 +13,7 @@ use crate::broker::rabbitmq::consume::{AckHandle, Subscription, subscribe, take}
 use crate::broker::rabbitmq::declare::depth;
 use crate::broker::topology::{dead_queue, unreadable_queue};
 use crate::consumer::Consumer;
-use crate::consumer::deliver::{new_parked, park};
+use crate::consumer::deliver::{new_parked, park, park_rejected};
 use crate::consumer::identify::identify;
 use crate::consumer::raw::RawMessage;
 use crate::inbox::{NewParked, ParkedStatus, Reason};
@@ -116,21 +116,7 @@ fn dead_letter<DB: Store>(consumer: &Consumer<DB>, raw: &RawMessage) -> NewParke
             };
             NewParked { isolated: true, ..new_parked(consumer, raw, &incoming, status, reason, error, 0) }
         }
-        Err(rejected) => NewParked {
-            consumer: consumer.plan.name.clone(),
-            inbox: None,
-            ended: None,
-            event_id: rejected.event_id,
-            event_type: rejected.event_type,
-            body: raw.body.clone(),
-            properties: serde_json::to_string(&raw.properties).unwrap_or_else(|_| "{}".to_owned()),
-            status: ParkedStatus::Dead,
-            reason: rejected.reason,
-            error: Some(rejected.error),
-            attempts: 0,
-            isolated: true,
-            enqueued_at: None,
-        },
+        Err(rejected) => NewParked { isolated: true, ..park_rejected(consumer, raw, rejected) },
     }
 }
 

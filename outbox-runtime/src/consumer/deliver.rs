@@ -171,7 +171,8 @@ fn duplicate<DB: Store>(consumer: &Consumer<DB>, incoming: &Incoming, dispositio
     tracing::debug!(consumer = %consumer.plan.name, event_id = %incoming.metadata.event_id, ?disposition, "decided before; acked unrun");
 }
 
-fn park_rejected<DB: Store>(consumer: &Consumer<DB>, raw: &RawMessage, rejected: Rejected) -> NewParked {
+/// A message that cannot be handled, for a person.
+pub(crate) fn park_rejected<DB: Store>(consumer: &Consumer<DB>, raw: &RawMessage, rejected: Rejected) -> NewParked {
     NewParked {
         consumer: consumer.plan.name.clone(),
         inbox: None,

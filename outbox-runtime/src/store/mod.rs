@@ -13,7 +13,7 @@ use crate::error::EnqueueError;
 use crate::event::draft::Content;
 use crate::handler::{DatabaseKind, TxRef};
 use crate::inbox::{
-    Disposition, FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
+    FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
 
@@ -210,14 +210,6 @@ pub trait Store: sqlx::Database + Sealed {
         consumer: &str,
         for_time: Duration,
     ) -> impl Future<Output = DbResult<()>> + Send;
-
-    /// The dispositions of events by id, for tests and tools.
-    #[doc(hidden)]
-    fn disposition(
-        connection: &mut Self::Connection,
-        consumer: &str,
-        event_id: &str,
-    ) -> impl Future<Output = DbResult<Option<Disposition>>> + Send;
 }
 
 /// Keeps [`Store`] closed.

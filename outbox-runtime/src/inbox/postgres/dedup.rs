@@ -79,17 +79,3 @@ pub(crate) async fn inbox_record(
     }
     Ok(InboxRecord::Known(state))
 }
-
-pub(crate) async fn disposition(
-    connection: &mut PgConnection,
-    consumer: &str,
-    event_id: &str,
-) -> Result<Option<Disposition>, sqlx::Error> {
-    let state: Option<String> =
-        sqlx::query_scalar("SELECT state FROM inbox_messages WHERE consumer = $1 AND event_id = $2")
-            .bind(consumer)
-            .bind(event_id)
-            .fetch_optional(connection)
-            .await?;
-    Ok(state.as_deref().and_then(Disposition::from_name))
-}

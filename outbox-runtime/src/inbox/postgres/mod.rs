@@ -5,7 +5,7 @@ mod floor;
 mod park;
 mod rerun;
 
-pub(crate) use self::dedup::{committed_by_handler, disposition, inbox_record, insert_inbox};
+pub(crate) use self::dedup::{committed_by_handler, inbox_record, insert_inbox};
 pub(crate) use self::floor::{hold_floor, move_floor};
 pub(crate) use self::park::{park, parked_stats};
 pub(crate) use self::rerun::{alone_due, begin_rerun, claim_parked, repark};

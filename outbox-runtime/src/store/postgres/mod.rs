@@ -15,7 +15,7 @@ use crate::event::draft::Content;
 use crate::handler::{DatabaseKind, TxRef};
 use crate::inbox::postgres as inbox;
 use crate::inbox::{
-    Disposition, FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
+    FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::postgres as outbox;
 use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
@@ -147,13 +147,5 @@ impl Store for Postgres {
 
     async fn hold_floor(connection: &mut PgConnection, consumer: &str, for_time: Duration) -> DbResult<()> {
         inbox::hold_floor(connection, consumer, for_time).await
-    }
-
-    async fn disposition(
-        connection: &mut PgConnection,
-        consumer: &str,
-        event_id: &str,
-    ) -> DbResult<Option<Disposition>> {
-        inbox::disposition(connection, consumer, event_id).await
     }
 }
