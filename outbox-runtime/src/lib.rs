@@ -1,25 +1,30 @@
 //! The runtime behind `outbox`. Use the facade crate `outbox`, which re-exports what is public here beside the macros.
 #![cfg_attr(
-    not(all(feature = "postgres", feature = "rabbitmq")),
-    allow(dead_code, unused_imports, reason = "without a database and a broker there is nothing to run")
+    not(any(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, unused_imports, reason = "without a database there is nothing to run")
 )]
 
 mod backoff;
 pub mod broker;
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod consumer;
 pub mod error;
 pub mod event;
 pub mod handler;
 mod inbox;
 pub mod migrations;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod pace;
+mod queue;
 pub mod outbox;
 mod registry;
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod relay;
 pub mod runtime;
 mod store;
 pub mod telemetry;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod window;
 
 #[doc(hidden)]
 #[path = "private.rs"]

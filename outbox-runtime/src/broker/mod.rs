@@ -1,6 +1,6 @@
-//! Brokers. RabbitMQ is one; what it must hold is pure data in `topology`.
+//! Brokers: RabbitMQ, or the database itself. What a broker must hold is pure data in `topology`.
 
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(all(feature = "rabbitmq", any(feature = "postgres", feature = "sqlite")))]
 pub(crate) mod rabbitmq;
 pub(crate) mod topology;
 
@@ -12,6 +12,8 @@ use std::fmt;
 pub enum Broker {
     /// RabbitMQ at this URL: `amqp://user:password@host:5672/vhost`, or `amqps://` with the feature `tls`.
     RabbitMq(String),
+    /// The database itself: queues, bindings and messages are rows beside the outbox. See `queue_bindings` and `queue_messages`.
+    Database,
 }
 
 impl Broker {
@@ -19,6 +21,7 @@ impl Broker {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::RabbitMq(_) => "rabbitmq",
+            Self::Database => "database",
         }
     }
 }
@@ -28,6 +31,7 @@ impl fmt::Debug for Broker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RabbitMq(_) => f.write_str("RabbitMq(..)"),
+            Self::Database => f.write_str("Database"),
         }
     }
 }
@@ -60,4 +64,15 @@ impl fmt::Display for EntityProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}; {}", self.entity, self.problem, self.cure)
     }
+}
+
+/// The way from the relay to the consumers.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[derive(Clone)]
+pub(crate) enum Transport {
+    /// Over a connection to RabbitMQ.
+    #[cfg(feature = "rabbitmq")]
+    RabbitMq(std::sync::Arc<rabbitmq::connection::Link>),
+    /// Through rows of the database.
+    Database,
 }

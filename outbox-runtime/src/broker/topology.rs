@@ -30,10 +30,13 @@ pub(crate) struct Queue {
 
 /// A binding of a queue to a topic exchange.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Binding {
-    pub(crate) exchange: String,
-    pub(crate) queue: String,
-    pub(crate) key: String,
+pub struct Binding {
+    /// The exchange, with namespace.
+    pub exchange: String,
+    /// The queue, with namespace.
+    pub queue: String,
+    /// The binding key: an event's name, or a pattern.
+    pub key: String,
 }
 
 /// Everything.

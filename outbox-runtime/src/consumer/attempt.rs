@@ -19,8 +19,9 @@ use crate::error::{Class, EnqueueError, Failure, HandlerError};
 use crate::event::{Draft, Metadata, trace};
 use crate::handler::{Call, Delivery, Emit};
 use crate::inbox::{Disposition, InboxRecord, Stamp};
+use crate::queue::QueueKey;
 use crate::store::session::{Session, within};
-use crate::store::{Condition, Store};
+use crate::store::{Condition, Refused, Store};
 use crate::telemetry::names;
 
 /// How a run ended.
@@ -53,8 +54,8 @@ pub(crate) enum End {
 /// Where a run's dedup record comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin<'a> {
-    /// A delivery: insert it.
-    Delivery,
+    /// A delivery: insert it; out of a database queue, take it with the same statement.
+    Delivery(Option<&'a QueueKey>),
     /// A parked message: take it.
     Parked { parked_id: i64, claim_id: &'a str },
 }
@@ -71,7 +72,7 @@ pub(crate) async fn run<DB: Store>(
     origin: Origin<'_>,
     attempt: u32,
 ) -> End {
-    let mut session = match Session::acquire(&consumer.pool).await {
+    let mut session = match Session::writer(&consumer.pool).await {
         Ok(session) => session,
         Err(error) => return End::NotBegun(error.to_string()),
     };
@@ -113,7 +114,7 @@ async fn after_failure<DB: Store>(
         end_session(consumer, stamp).await;
     }
     let asked = async {
-        let mut session = Session::acquire(&consumer.pool).await?;
+        let mut session = Session::reader(&consumer.pool).await?;
         let asked = DB::committed_by_handler(session.connection()?, &incoming.entry, stamp);
         let result = within(consumer.statement, asked).await;
         session.finish(result)
@@ -128,7 +129,7 @@ async fn after_failure<DB: Store>(
 /// The socket is closed already; a server process that is in a statement would not notice.
 async fn end_session<DB: Store>(consumer: &Consumer<DB>, stamp: Stamp) {
     let ended = async {
-        let mut session = Session::acquire(&consumer.pool).await?;
+        let mut session = Session::reader(&consumer.pool).await?;
         let result = within(ROLLBACK, DB::end_session(session.connection()?, stamp)).await;
         session.finish(result)
     };
@@ -160,7 +161,7 @@ async fn in_transaction<DB: Store>(
     // The twin of this delivery may be in its handler: the unique key makes this one wait for it.
     let patience = handler.timeout + consumer.statement;
     let fresh = match origin {
-        Origin::Delivery => within(patience, DB::insert_inbox(&mut tx, &incoming.entry)).await,
+        Origin::Delivery(from) => within(patience, DB::insert_inbox(&mut tx, &incoming.entry, from)).await,
         Origin::Parked { parked_id, claim_id } => within(patience, DB::begin_rerun(&mut tx, parked_id, claim_id)).await,
     };
     let run = match fresh {
@@ -168,17 +169,19 @@ async fn in_transaction<DB: Store>(
         Ok(None) => {
             let end = match origin {
                 Origin::Parked { .. } => End::Abandoned,
-                Origin::Delivery => {
+                Origin::Delivery(from) => {
                     match within(consumer.statement, DB::inbox_record(&mut tx, &incoming.entry)).await {
                         Ok(InboxRecord::Known(disposition)) => End::Known(disposition),
                         Ok(InboxRecord::Reused) => End::Reused,
                         Ok(InboxRecord::TooOld) => End::TooOld,
+                        // Nobody decided on it, so it is the message that is not ours any more.
+                        Ok(InboxRecord::Gone) if from.is_some() => End::Abandoned,
                         Ok(InboxRecord::Gone) => End::Conflict("the dedup record vanished".to_owned()),
                         Err(error) => return (database_end::<DB>(&error), false),
                     }
                 }
             };
-            let clean = within(ROLLBACK, tx.rollback()).await.is_ok();
+            let clean = within(ROLLBACK, DB::rollback(tx)).await.is_ok();
             return (end, clean);
         }
         Err(error) => return (database_end::<DB>(&error), false),
@@ -206,9 +209,9 @@ async fn in_transaction<DB: Store>(
     };
 
     if !drafts.is_empty()
-        && let Err(error) = within(consumer.statement, DB::prove(&mut tx, run)).await
+        && let Err(refused) = within(consumer.statement, DB::prove(&mut tx, run)).await
     {
-        return (commit_end::<DB>(&error), false);
+        return (commit_end::<DB>(refused), false);
     }
     for draft in &mut drafts {
         draft.caused_by(&metadata);
@@ -225,13 +228,13 @@ async fn in_transaction<DB: Store>(
             return (end, false);
         }
         Err(error) => {
-            let clean = within(ROLLBACK, tx.rollback()).await.is_ok();
+            let clean = within(ROLLBACK, DB::rollback(tx)).await.is_ok();
             return (End::Failed(FailureKind::Emit, error.to_string()), clean);
         }
     }
     match within(consumer.statement, DB::commit(tx, run)).await {
         Ok(()) => (End::Committed, true),
-        Err(error) => (commit_end::<DB>(&error), false),
+        Err(refused) => (commit_end::<DB>(refused), false),
     }
 }
 
@@ -295,7 +298,7 @@ async fn call<DB: Store>(
 async fn after_error<DB: Store>(consumer: &Consumer<DB>, tx: Transaction<'_, DB>, error: &HandlerError) -> (End, bool) {
     let text = chain(error);
     let condition = error.error().and_then(DB::condition);
-    let clean = within(ROLLBACK, tx.rollback()).await.is_ok();
+    let clean = within(ROLLBACK, DB::rollback(tx)).await.is_ok();
     let failed = |kind| End::Failed(kind, text.clone());
     let end = match (&error.failure, condition) {
         (_, Some(Condition::IdleInTransaction)) => failed(FailureKind::Error),
@@ -325,22 +328,22 @@ fn database_end<DB: Store>(error: &sqlx::Error) -> End {
 }
 
 /// A commit failed. An answer of the server means that nothing was committed; no answer means that nobody knows.
-fn commit_end<DB: Store>(error: &sqlx::Error) -> End {
-    match (DB::condition(error), error) {
+fn commit_end<DB: Store>(refused: Refused) -> End {
+    let error = match refused {
+        Refused::Aborted => {
+            let error = "a statement in the handler failed and its error was ignored: the transaction was aborted, nothing was committed";
+            return End::Failed(FailureKind::Aborted, error.to_owned());
+        }
+        Refused::Ended => return End::Failed(FailureKind::Ended, ENDED.to_owned()),
+        Refused::Database(error) => error,
+    };
+    match (DB::condition(&error), &error) {
         (Some(Condition::Conflict), _) => End::Conflict(error.to_string()),
         (Some(Condition::IdleInTransaction), _) => End::Failed(
             FailureKind::Aborted,
             "the server ended the transaction because it was idle for too long (idle_in_transaction_session_timeout)".to_owned(),
         ),
-        (None, sqlx::Error::Database(error)) => match error.code().as_deref() {
-            Some("25P02") => End::Failed(
-                FailureKind::Aborted,
-                "a statement in the handler failed and its error was ignored: the transaction was aborted, nothing was committed".to_owned(),
-            ),
-            // The check before COMMIT: this is not the transaction that the run began.
-            Some("22012") => End::Failed(FailureKind::Ended, ENDED.to_owned()),
-            _ => End::Failed(FailureKind::Error, format!("the commit failed: {error}")),
-        },
+        (None, sqlx::Error::Database(_)) => End::Failed(FailureKind::Error, format!("the commit failed: {error}")),
         _ => End::Lost(error.to_string()),
     }
 }

@@ -13,10 +13,9 @@ use crate::broker::rabbitmq::consume::{AckHandle, Subscription, subscribe, take}
 use crate::broker::rabbitmq::declare::depth;
 use crate::broker::topology::{dead_queue, unreadable_queue};
 use crate::consumer::Consumer;
-use crate::consumer::deliver::{new_parked, park, park_rejected};
-use crate::consumer::identify::identify;
+use crate::consumer::deliver::Delivered;
+use crate::consumer::park::{dead_letter, park};
 use crate::consumer::raw::RawMessage;
-use crate::inbox::{NewParked, ParkedStatus, Reason};
 use crate::store::Store;
 use crate::telemetry::{Repeated, names};
 
@@ -100,23 +99,8 @@ async fn drain<DB: Store>(
 
 async fn move_one<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, ack: AckHandle, given_up: &CancellationToken) {
     let parked = dead_letter(consumer, &raw);
-    if park(consumer, parked, given_up).await && !ack.ack().await {
+    if park(consumer, parked, None, given_up).await != Delivered::Undecided && !ack.ack().await {
         metrics::counter!(names::ACK_LOST, "consumer" => consumer.plan.name.clone()).increment(1);
-    }
-}
-
-/// What a dead letter becomes: one that can be handled gets runs of its own; the others wait for a person.
-fn dead_letter<DB: Store>(consumer: &Consumer<DB>, raw: &RawMessage) -> NewParked {
-    let error = "the broker delivered it as often as it may without getting an ack".to_owned();
-    match identify(raw, &consumer.plan.name, consumer.max_body) {
-        Ok(incoming) => {
-            let (status, reason, error) = match consumer.handler(&incoming) {
-                Ok(_) => (ParkedStatus::Retrying { after: Duration::ZERO }, Reason::DeliveryLimit, error),
-                Err((reason, error)) => (ParkedStatus::Dead, reason, error),
-            };
-            NewParked { isolated: true, ..new_parked(consumer, raw, &incoming, status, reason, error, 0) }
-        }
-        Err(rejected) => NewParked { isolated: true, ..park_rejected(consumer, raw, rejected) },
     }
 }
 

@@ -7,15 +7,15 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff;
-use crate::broker::rabbitmq::consume::AckHandle;
 use crate::consumer::Consumer;
 use crate::consumer::attempt::{self, ENDED, End, Origin};
 use crate::consumer::decide::{Decision, FailureKind, decide};
-use crate::consumer::identify::{Incoming, Rejected, identify};
+use crate::consumer::identify::{Incoming, identify};
+use crate::consumer::park::{REUSED, TOO_OLD, for_a_person, new_parked, park, park_rejected};
 use crate::consumer::raw::RawMessage;
-use crate::inbox::{Disposition, InboxRecord, NewParked, ParkedStatus, Reason};
+use crate::inbox::{Disposition, NewParked, ParkedStatus, Reason};
+use crate::queue::QueueKey;
 use crate::store::Store;
-use crate::store::session::{Session, within};
 use crate::telemetry::names;
 
 /// Runs after a serialization failure or deadlock before it counts as the handler's failure.
@@ -23,25 +23,30 @@ pub(crate) const CONFLICTS: u32 = 50;
 /// Lost connections of one message, with a database that works, before they count as the handler's failure.
 pub(crate) const LOSSES: u32 = 3;
 
-/// Handles one delivery. `given_up` ends the wait for a lost database: the broker delivers again later.
+/// What becomes of a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivered {
+    /// Its decision is durable: it may be acked.
+    Decided,
+    /// Its decision is durable, and with it the message has left its queue of the database.
+    Taken,
+    /// Nothing was decided: it has to be delivered again.
+    Undecided,
+}
+
+/// Handles one delivery; out of a queue of the database, it leaves the queue in the transaction that decides on it. `given_up` ends the wait for
+/// a lost database: the broker delivers again later.
 pub(crate) async fn deliver<DB: Store>(
     consumer: &Consumer<DB>,
     raw: RawMessage,
-    ack: AckHandle,
-    given_up: CancellationToken,
-) {
-    if settle(consumer, raw, &given_up).await && !ack.ack().await {
-        metrics::counter!(names::ACK_LOST, "consumer" => consumer.plan.name.clone()).increment(1);
-    }
-}
-
-/// Whether the message may be acked.
-async fn settle<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, given_up: &CancellationToken) -> bool {
+    from: Option<&QueueKey>,
+    given_up: &CancellationToken,
+) -> Delivered {
     let incoming = match identify(&raw, &consumer.plan.name, consumer.max_body) {
         Ok(incoming) => incoming,
         Err(rejected) => {
             let parked = park_rejected(consumer, &raw, rejected);
-            return park(consumer, parked, given_up).await;
+            return park(consumer, parked, from, given_up).await;
         }
     };
     consumer.note_age(&incoming).await;
@@ -49,30 +54,30 @@ async fn settle<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, given_up: &
         Ok(handler) => handler,
         Err((reason, error)) => {
             let parked = new_parked(consumer, &raw, &incoming, ParkedStatus::Dead, reason, error, 0);
-            return park(consumer, parked, given_up).await;
+            return park(consumer, parked, from, given_up).await;
         }
     };
     let (mut runs, mut conflicts, mut losses) = (0_u32, 0_u32, 0_u32);
     let mut ended = None;
     loop {
         if !wait_for_database(consumer, given_up).await {
-            return false;
+            return Delivered::Undecided;
         }
-        let end = attempt::run(consumer, handler, &incoming, &raw.body, Origin::Delivery, runs + 1).await;
+        let end = attempt::run(consumer, handler, &incoming, &raw.body, Origin::Delivery(from), runs + 1).await;
         let (kind, error) = match end {
             End::Committed => {
                 consumer.record_effect(&incoming);
-                return true;
+                return if from.is_some() { Delivered::Taken } else { Delivered::Decided };
             }
             End::Known(disposition) => {
                 duplicate(consumer, &incoming, disposition);
-                return true;
+                return Delivered::Decided;
             }
             End::Reused => {
                 let mut parked =
                     new_parked(consumer, &raw, &incoming, ParkedStatus::Dead, Reason::IdReused, String::new(), 0);
                 for_a_person(&mut parked, Reason::IdReused, REUSED);
-                return park(consumer, parked, given_up).await;
+                return park(consumer, parked, from, given_up).await;
             }
             End::TooOld => {
                 let mut parked = new_parked(
@@ -85,10 +90,10 @@ async fn settle<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, given_up: &
                     0,
                 );
                 for_a_person(&mut parked, Reason::OlderThanWindow, TOO_OLD);
-                return park(consumer, parked, given_up).await;
+                return park(consumer, parked, from, given_up).await;
             }
-            // Only a re-run can be abandoned.
-            End::Abandoned | End::Interrupted => return false,
+            // Abandoned: somebody else has the message of the database queue.
+            End::Abandoned | End::Interrupted => return Delivered::Undecided,
             End::Conflict(error) => {
                 metrics::counter!(names::CONFLICTS, "consumer" => consumer.plan.name.clone()).increment(1);
                 conflicts += 1;
@@ -120,7 +125,7 @@ async fn settle<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, given_up: &
             Decision::Dead(reason) => (ParkedStatus::Dead, reason),
         };
         let parked = NewParked { ended, ..new_parked(consumer, &raw, &incoming, status, reason, error, runs) };
-        return park(consumer, parked, given_up).await;
+        return park(consumer, parked, from, given_up).await;
     }
 }
 
@@ -171,114 +176,6 @@ fn duplicate<DB: Store>(consumer: &Consumer<DB>, incoming: &Incoming, dispositio
     tracing::debug!(consumer = %consumer.plan.name, event_id = %incoming.metadata.event_id, ?disposition, "decided before; acked unrun");
 }
 
-/// A message that cannot be handled, for a person.
-pub(crate) fn park_rejected<DB: Store>(consumer: &Consumer<DB>, raw: &RawMessage, rejected: Rejected) -> NewParked {
-    NewParked {
-        consumer: consumer.plan.name.clone(),
-        inbox: None,
-        ended: None,
-        event_id: rejected.event_id,
-        event_type: rejected.event_type,
-        body: raw.body.clone(),
-        properties: properties(raw),
-        status: ParkedStatus::Dead,
-        reason: rejected.reason,
-        error: Some(rejected.error),
-        attempts: 0,
-        isolated: false,
-        enqueued_at: None,
-    }
-}
-
-pub(crate) fn new_parked<DB: Store>(
-    consumer: &Consumer<DB>,
-    raw: &RawMessage,
-    incoming: &Incoming,
-    status: ParkedStatus,
-    reason: Reason,
-    error: String,
-    attempts: u32,
-) -> NewParked {
-    NewParked {
-        consumer: consumer.plan.name.clone(),
-        inbox: Some(incoming.entry.clone()),
-        ended: None,
-        event_id: Some(incoming.entry.event_id.clone()),
-        event_type: Some(incoming.metadata.event_type.clone()),
-        body: raw.body.clone(),
-        properties: properties(raw),
-        status,
-        reason,
-        error: Some(error),
-        attempts: i32::try_from(attempts).unwrap_or(i32::MAX),
-        isolated: false,
-        enqueued_at: incoming.entry.enqueued_at,
-    }
-}
-
-const REUSED: &str = "an event with this id and another type or other fields was seen before";
-const TOO_OLD: &str = "its dedup record may have been deleted: nobody can know whether it was handled";
-
-/// Parks without a dedup record: the one that is there, if there is one, stays as it is.
-fn for_a_person(parked: &mut NewParked, reason: Reason, error: &str) {
-    parked.inbox = None;
-    parked.status = ParkedStatus::Dead;
-    parked.reason = reason;
-    parked.error = Some(error.to_owned());
-}
-
-fn properties(raw: &RawMessage) -> String {
-    serde_json::to_string(&raw.properties).unwrap_or_else(|_| "{}".to_owned())
-}
-
-/// Parks durably, however long the database takes to come back; `false` if the runtime or the subscription ends first.
-pub(crate) async fn park<DB: Store>(
-    consumer: &Consumer<DB>,
-    mut parked: NewParked,
-    given_up: &CancellationToken,
-) -> bool {
-    loop {
-        if !wait_for_database(consumer, given_up).await {
-            return false;
-        }
-        let written = async {
-            let mut session = Session::acquire(&consumer.pool).await?;
-            let written = within(consumer.statement, DB::park(session.connection()?, &parked)).await;
-            let result = match (written, &parked.inbox) {
-                (Ok(false), Some(entry)) => {
-                    within(consumer.statement, DB::inbox_record(session.connection()?, entry)).await.map(Some)
-                }
-                (written, _) => written.map(|_| None),
-            };
-            session.finish(result)
-        };
-        match written.await {
-            Ok(None) => {
-                consumer.record_parked(&parked);
-                return true;
-            }
-            // Somebody else decided on this event in between.
-            Ok(Some(InboxRecord::Known(_))) => {
-                metrics::counter!(names::DUPLICATES, "consumer" => consumer.plan.name.clone()).increment(1);
-                return true;
-            }
-            // It is not that event, or nobody knows: it lives beside the record, for a person.
-            Ok(Some(InboxRecord::Reused)) => for_a_person(&mut parked, Reason::IdReused, REUSED),
-            Ok(Some(InboxRecord::TooOld)) => for_a_person(&mut parked, Reason::OlderThanWindow, TOO_OLD),
-            Ok(Some(InboxRecord::Gone)) => {}
-            Err(error) => {
-                let mut losses = 0;
-                if let Lost::HandlersFault(_) = consumer.lost(&error.to_string(), &mut losses).await {
-                    return false;
-                }
-                // A database that answers and cannot park (a missing table, no permission) is out of order all the same.
-                consumer.gate.close(&format!("a message cannot be parked: {error}"));
-                sleep(Duration::from_millis(200)).await;
-            }
-        }
-    }
-}
-
 impl<DB: Store> Consumer<DB> {
     pub(crate) fn record_effect(&self, incoming: &Incoming) {
         let labels = [("consumer", self.plan.name.clone()), ("event", incoming.metadata.event_type.clone())];
@@ -300,22 +197,5 @@ impl<DB: Store> Consumer<DB> {
             consumer = %self.plan.name, event = %incoming.metadata.event_type, event_id = %incoming.metadata.event_id,
             run, cause = kind.as_str(), %error, "a run failed"
         );
-    }
-
-    pub(crate) fn record_parked(&self, parked: &NewParked) {
-        let labels = [("consumer", self.plan.name.clone()), ("reason", parked.reason.as_str().to_owned())];
-        match parked.status {
-            ParkedStatus::Retrying { after } => {
-                metrics::counter!(names::PARKED, &labels).increment(1);
-                self.rerun_after(after);
-            }
-            ParkedStatus::Dead => {
-                metrics::counter!(names::DEAD, &labels).increment(1);
-                tracing::error!(
-                    consumer = %self.plan.name, event_id = parked.event_id, event = parked.event_type,
-                    reason = parked.reason.as_str(), error = parked.error, "a message is Dead; it waits in parked_messages"
-                );
-            }
-        }
     }
 }

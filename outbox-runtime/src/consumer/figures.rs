@@ -22,7 +22,7 @@ pub(crate) async fn run<DB: Store>(shared: Arc<Shared<DB>>) {
             () = shared.stopping.cancelled() => return,
         }
         let stats = async {
-            let mut session = Session::acquire(&shared.pool).await?;
+            let mut session = Session::reader(&shared.pool).await?;
             let result = within(shared.statement, DB::parked_stats(session.connection()?)).await;
             session.finish(result)
         };

@@ -61,8 +61,10 @@ impl Gate {
 
     /// Whether the database answers and takes writes, asked now.
     pub(crate) async fn check<DB: Store>(pool: &Pool<DB>) -> Result<(), String> {
+        // Others may have the turn for as long as their handlers run: that is no loss of the database.
+        let turn = DB::turn(pool).await;
         let probe = async {
-            let mut session = Session::acquire(pool).await?;
+            let mut session = Session::with_turn(pool, turn).await?;
             let result = DB::probe(session.connection()?).await;
             // A session keeps the `default_transaction_read_only` that it began with: the next look needs a new one.
             if !matches!(result, Ok(Writable::ReadOnly)) {

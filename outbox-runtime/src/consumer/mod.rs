@@ -1,16 +1,20 @@
 //! The consumer: one queue, one handler for each event, one transaction for each delivery.
 
 mod attempt;
+#[cfg(feature = "rabbitmq")]
 mod dead_letters;
 mod decide;
 mod deliver;
 pub(crate) mod figures;
 pub(crate) mod gate;
 mod identify;
+mod park;
 pub(crate) mod plan;
+mod queue;
 pub(crate) mod raw;
 mod rerun;
 mod retention;
+#[cfg(feature = "rabbitmq")]
 mod subscribe;
 
 use std::sync::Arc;
@@ -23,7 +27,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::broker::rabbitmq::connection::Link;
+use crate::broker::Transport;
 use crate::consumer::gate::Gate;
 use crate::consumer::identify::Incoming;
 use crate::consumer::plan::{ConsumerPlan, HandlerPlan};
@@ -32,11 +36,15 @@ use crate::inbox::Reason;
 use crate::runtime::health::Board;
 use crate::runtime::supervise::supervise;
 use crate::store::Store;
+use crate::store::session::{Session, within};
 
 /// What all consumers of a runtime share.
 pub(crate) struct Shared<DB: Store> {
     pub(crate) instance: String,
+    /// Where handlers run, and what they leave behind is written.
     pub(crate) pool: Pool<DB>,
+    /// What must not wait for handlers: claims and renewals.
+    pub(crate) engine_pool: Pool<DB>,
     pub(crate) states: Arc<StateMap>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) board: Arc<Board>,
@@ -48,6 +56,10 @@ pub(crate) struct Shared<DB: Store> {
     /// How long one statement of the engine may take.
     pub(crate) statement: Duration,
     pub(crate) dedup_window: Duration,
+    /// How long a claim of a message of the database holds without renewal.
+    pub(crate) lease: Duration,
+    /// The longest pause between two looks at a queue of the database.
+    pub(crate) poll: Duration,
     /// No more deliveries; handlers may finish.
     pub(crate) stopping: CancellationToken,
     /// Handlers are dropped.
@@ -78,32 +90,51 @@ impl<DB: Store> Consumer<DB> {
         Arc::new(Self { shared, plan, queue, permits, window: Mutex::default(), rerun_at: watch::Sender::new(None) })
     }
 
-    /// Starts its loops: broker I/O on the current runtime (the engine's), database work on the service's.
-    pub(crate) fn start(self: &Arc<Self>, link: &Arc<Link>, loops: &TaskTracker) {
+    /// Starts its loops: broker I/O and claims on the current runtime (the engine's), database work on the service's. `draining`: messages may be
+    /// left in a queue of the database, from before RabbitMQ.
+    pub(crate) fn start(self: &Arc<Self>, transport: &Transport, draining: bool, loops: &TaskTracker) {
         let name = &self.plan.name;
-        let (consumer, to) = (Arc::clone(self), Arc::clone(link));
-        let subscription =
-            supervise(format!("consumer {name}"), Arc::clone(&self.board), self.stopping.clone(), move || {
-                subscribe::run(Arc::clone(&consumer), Arc::clone(&to))
-            });
-        loops.spawn(subscription);
-        let (consumer, to) = (Arc::clone(self), Arc::clone(link));
-        let drain =
-            supervise(format!("dead letters {name}"), Arc::clone(&self.board), self.stopping.clone(), move || {
-                dead_letters::run(Arc::clone(&consumer), Arc::clone(&to))
-            });
-        loops.spawn(drain);
+        match transport {
+            #[cfg(feature = "rabbitmq")]
+            Transport::RabbitMq(link) => {
+                let (consumer, to) = (Arc::clone(self), Arc::clone(link));
+                loops.spawn(self.supervised(format!("consumer {name}"), move || {
+                    subscribe::run(Arc::clone(&consumer), Arc::clone(&to))
+                }));
+                let (consumer, to) = (Arc::clone(self), Arc::clone(link));
+                loops.spawn(self.supervised(format!("dead letters {name}"), move || {
+                    dead_letters::run(Arc::clone(&consumer), Arc::clone(&to))
+                }));
+                if draining {
+                    self.start_queue("database queue", true, loops);
+                }
+            }
+            Transport::Database => self.start_queue("consumer", draining, loops),
+        }
         let consumer = Arc::clone(self);
-        let rerun = supervise(format!("reruns {name}"), Arc::clone(&self.board), self.stopping.clone(), move || {
-            rerun::run(Arc::clone(&consumer))
-        });
+        let rerun = self.supervised(format!("reruns {name}"), move || rerun::run(Arc::clone(&consumer)));
         loops.spawn_on(rerun, &self.handle);
-        let (consumer, to) = (Arc::clone(self), Arc::clone(link));
-        let retention =
-            supervise(format!("retention {name}"), Arc::clone(&self.board), self.stopping.clone(), move || {
-                retention::run(Arc::clone(&consumer), Arc::clone(&to))
-            });
+        let (consumer, from) = (Arc::clone(self), transport.clone());
+        let retention = self.supervised(format!("retention {name}"), move || {
+            retention::run(Arc::clone(&consumer), from.clone())
+        });
         loops.spawn_on(retention, &self.handle);
+    }
+
+    fn start_queue(self: &Arc<Self>, loop_name: &str, draining: bool, loops: &TaskTracker) {
+        let name = &self.plan.name;
+        let work = queue::QueueWork::new(self, draining);
+        let of = Arc::clone(&work);
+        loops.spawn(self.supervised(format!("{loop_name} {name}"), move || queue::run(Arc::clone(&of))));
+        loops.spawn(self.supervised(format!("renew {loop_name} {name}"), move || queue::renew(Arc::clone(&work))));
+    }
+
+    fn supervised<F, Fut>(&self, name: String, make: F) -> impl Future<Output = ()> + Send + 'static + use<DB, F, Fut>
+    where
+        F: FnMut() -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        supervise(name, Arc::clone(&self.board), self.stopping.clone(), make)
     }
 
     /// The handler of an event, or why there is none.
@@ -123,6 +154,28 @@ impl<DB: Store> Consumer<DB> {
             ));
         }
         Ok(handler)
+    }
+
+    /// How many messages wait in its queue; `None` if nobody can say.
+    pub(crate) async fn waiting(&self, transport: &Transport) -> Option<u64> {
+        match transport {
+            #[cfg(feature = "rabbitmq")]
+            Transport::RabbitMq(link) => {
+                let (_, connection) = link.connection().ok()?;
+                crate::broker::rabbitmq::declare::depth(&connection, &self.queue).await.ok().map(u64::from)
+            }
+            Transport::Database => self.waiting_in_database().await,
+        }
+    }
+
+    /// How many messages wait in its queue of the database.
+    pub(crate) async fn waiting_in_database(&self) -> Option<u64> {
+        let counted = async {
+            let mut session = Session::reader(&self.pool).await?;
+            let result = within(self.statement, DB::queue_depth(session.connection()?, &self.queue)).await;
+            session.finish(result)
+        };
+        counted.await.ok()
     }
 
     /// The consumer tag: unique at the broker, readable for an operator.

@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 use crate::consumer::Consumer;
 use crate::consumer::attempt::{self, ENDED, End, Origin};
 use crate::consumer::decide::{Decision, FailureKind, decide};
-use crate::consumer::deliver::{CONFLICTS, Lost, conflict_pause, new_parked, park};
+use crate::consumer::deliver::{CONFLICTS, Lost, conflict_pause};
 use crate::consumer::identify::{Incoming, identify};
+use crate::consumer::park::{new_parked, park};
 use crate::consumer::raw::{Properties, RawMessage};
 use crate::inbox::{NewParked, ParkedClaim, ParkedRow, ParkedStatus, Reason, Reparked, Stamp};
 use crate::store::session::{Session, within};
@@ -53,7 +54,7 @@ pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>) {
             permits.push(permit);
         }
         let look = async {
-            let mut session = Session::acquire(&consumer.pool).await?;
+            let mut session = Session::writer(&consumer.pool).await?;
             let result = look(&consumer, session.connection()?, permits.len() as i64).await;
             session.finish(result)
         };
@@ -130,7 +131,7 @@ async fn run_alone<DB: Store>(consumer: &Arc<Consumer<DB>>) -> Result<bool, sqlx
         permits = Arc::clone(&consumer.permits).acquire_many_owned(all) => permits.ok(),
     };
     let claim = claim(consumer, 1, true);
-    let mut session = Session::acquire(&consumer.pool).await?;
+    let mut session = Session::writer(&consumer.pool).await?;
     let result = within(consumer.statement, DB::claim_parked(session.connection()?, &claim)).await;
     if let Some(row) = session.finish(result)?.pop() {
         spawn(consumer, row, claim.claim_id, permits);
@@ -240,7 +241,8 @@ async fn ended<DB: Store>(
     }
     let attempts = u32::try_from(row.attempts).unwrap_or(u32::MAX);
     let parked = new_parked(consumer, raw, incoming, ParkedStatus::Dead, reason, error, attempts);
-    park(consumer, NewParked { ended: Some(stamp), isolated: row.isolated, ..parked }, &CancellationToken::new()).await;
+    let parked = NewParked { ended: Some(stamp), isolated: row.isolated, ..parked };
+    park(consumer, parked, None, &CancellationToken::new()).await;
     None
 }
 
@@ -249,7 +251,7 @@ async fn end<DB: Store>(consumer: &Consumer<DB>, row: &ParkedRow, claim_id: &str
     let started = tokio::time::Instant::now();
     loop {
         let written = async {
-            let mut session = Session::acquire(&consumer.pool).await?;
+            let mut session = Session::writer(&consumer.pool).await?;
             let statement = DB::repark(session.connection()?, row.parked_id, claim_id, reparked);
             let result = within(consumer.statement, statement).await;
             session.finish(result)

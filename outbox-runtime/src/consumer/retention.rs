@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::broker::rabbitmq::connection::Link;
-use crate::broker::rabbitmq::declare::depth;
+use crate::broker::Transport;
 use crate::consumer::Consumer;
 use crate::consumer::identify::Incoming;
 use crate::inbox::FloorMove;
@@ -22,7 +21,7 @@ const HOLD: Duration = Duration::from_secs(3600);
 const CHUNK: i64 = 1_000;
 
 /// Moves the floor at intervals. Runs on the service's own runtime.
-pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>, link: Arc<Link>) {
+pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>, transport: Transport) {
     let mut tick = interval(INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut trouble = Repeated::new();
@@ -31,11 +30,11 @@ pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>, link: Arc<Link>)
             _ = tick.tick() => {}
             () = consumer.stopping.cancelled() => return,
         }
-        let advance = may_advance(&consumer, &link).await;
+        let advance = may_advance(&consumer, &transport).await;
         let floor = FloorMove { keep: consumer.dedup_window, grace: GRACE, advance };
         let moved = async {
             loop {
-                let mut session = Session::acquire(&consumer.pool).await?;
+                let mut session = Session::writer(&consumer.pool).await?;
                 let statement = DB::move_floor(session.connection()?, &consumer.plan.name, &floor, CHUNK);
                 let result = within(consumer.statement, statement).await;
                 let purged = session.finish(result)?;
@@ -58,7 +57,7 @@ pub(super) async fn run<DB: Store>(consumer: Arc<Consumer<DB>>, link: Arc<Link>)
 }
 
 /// The consumer runs, and what it receives is newer than the next floor: it received something and nothing old, or its queue is empty.
-async fn may_advance<DB: Store>(consumer: &Consumer<DB>, link: &Link) -> bool {
+async fn may_advance<DB: Store>(consumer: &Consumer<DB>, transport: &Transport) -> bool {
     let subscribed =
         consumer.board.health().component(&format!("consumer {}", consumer.plan.name)).is_some_and(|c| c.up);
     if !subscribed || consumer.window.lock().await.old_seen.is_some_and(|at| at.elapsed() < HOLD) {
@@ -67,10 +66,7 @@ async fn may_advance<DB: Store>(consumer: &Consumer<DB>, link: &Link) -> bool {
     if std::mem::take(&mut consumer.window.lock().await.fresh_seen) {
         return true;
     }
-    match link.connection() {
-        Ok((_, connection)) => depth(&connection, &consumer.queue).await.is_ok_and(|messages| messages == 0),
-        Err(_) => false,
-    }
+    consumer.waiting(transport).await == Some(0)
 }
 
 /// What was received since the last look.
@@ -100,7 +96,7 @@ impl<DB: Store> Consumer<DB> {
         seen.held = Some(Instant::now());
         drop(seen);
         let held = async {
-            let mut session = Session::acquire(&self.pool).await?;
+            let mut session = Session::writer(&self.pool).await?;
             let result = within(self.statement, DB::hold_floor(session.connection()?, &self.plan.name, HOLD)).await;
             session.finish(result)
         };

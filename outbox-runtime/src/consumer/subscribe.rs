@@ -11,7 +11,7 @@ use crate::backoff::Backoff;
 use crate::broker::rabbitmq::connection::Link;
 use crate::broker::rabbitmq::consume::{Subscription, subscribe, take};
 use crate::consumer::Consumer;
-use crate::consumer::deliver::deliver;
+use crate::consumer::deliver::{Delivered, deliver};
 use crate::store::Store;
 use crate::telemetry::{Repeated, names};
 
@@ -160,7 +160,10 @@ fn dispatch<DB: Store>(
     let work = async move {
         let in_flight = metrics::gauge!(names::IN_FLIGHT, "consumer" => task.plan.name.clone());
         in_flight.increment(1.0);
-        deliver(&task, raw, ack, given_up).await;
+        let delivered = deliver(&task, raw, None, &given_up).await;
+        if delivered != Delivered::Undecided && !ack.ack().await {
+            metrics::counter!(names::ACK_LOST, "consumer" => task.plan.name.clone()).increment(1);
+        }
         in_flight.decrement(1.0);
         drop(permit);
     };

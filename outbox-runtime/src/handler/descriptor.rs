@@ -105,12 +105,15 @@ impl RetrySettings {
 pub enum DatabaseKind {
     /// PostgreSQL.
     Postgres,
+    /// SQLite.
+    Sqlite,
 }
 
 impl fmt::Display for DatabaseKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Postgres => f.write_str("PostgreSQL"),
+            Self::Sqlite => f.write_str("SQLite"),
         }
     }
 }

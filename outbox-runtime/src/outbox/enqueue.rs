@@ -80,7 +80,7 @@ pub(crate) async fn insert<DB: Store>(
         return Err(EnqueueError::Duplicate { ids: repeated });
     }
     DB::insert(connection, &contents).await?;
-    wake::signal();
+    wake::ENQUEUED.signal();
     for content in &contents {
         metrics::counter!(crate::telemetry::names::ENQUEUED, "event" => content.descriptor.name).increment(1);
     }

@@ -1,10 +1,10 @@
 //! The set of events, handlers and consumers that a runtime works with.
 
 pub(crate) mod link;
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod resolve;
 pub(crate) mod settings;
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod table;
 
 use std::collections::BTreeMap;

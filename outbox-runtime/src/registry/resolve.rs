@@ -29,7 +29,7 @@ pub(crate) fn resolve(
     registry: &Registry,
     wanted: &Wanted,
     states: &StateMap,
-    database: DatabaseKind,
+    database: Option<DatabaseKind>,
 ) -> Result<Vec<ConsumerPlan>, Vec<StartProblem>> {
     let mut problems = Vec::new();
     events_agree(registry, &mut problems);
@@ -126,7 +126,7 @@ fn presence(
     }
 }
 
-fn arguments(handler: &HandlerDescriptor, states: &StateMap, database: DatabaseKind, problems: &mut Vec<StartProblem>) {
+fn arguments(handler: &HandlerDescriptor, states: &StateMap, database: Option<DatabaseKind>, problems: &mut Vec<StartProblem>) {
     let subject = || format!("handler `{}` ({})", handler.name, handler.place());
     let mut requirements = Requirements::default();
     (handler.requires)(&mut requirements);
@@ -137,7 +137,9 @@ fn arguments(handler: &HandlerDescriptor, states: &StateMap, database: DatabaseK
             "add `.state(value)` to the runtime's builder",
         ));
     }
-    if let Some(wanted) = handler.database.filter(|wanted| *wanted != database) {
+    if let (Some(wanted), Some(database)) = (handler.database, database)
+        && wanted != database
+    {
         problems.push(StartProblem::new(
             subject(),
             format!("takes a connection of {wanted}, and the runtime's database is {database}"),

@@ -30,7 +30,7 @@ pub(super) async fn renew<DB: Store>(relay: Arc<Relay<DB>>) {
             continue;
         }
         let renewed = async {
-            let mut session = Session::acquire(&relay.pool).await?;
+            let mut session = Session::writer(&relay.pool).await?;
             let statement = DB::renew(session.connection()?, &claims, relay.config.lease);
             let result = within(relay.config.statement, statement).await;
             session.finish(result)
@@ -92,7 +92,7 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
 
 async fn put_back<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
     loop {
-        let mut session = Session::acquire(&relay.pool).await?;
+        let mut session = Session::writer(&relay.pool).await?;
         let statement = DB::put_back_expired(session.connection()?, CHUNK);
         let result = within(relay.config.statement, statement).await;
         let count = session.finish(result)?;
@@ -108,7 +108,7 @@ async fn put_back<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
 
 async fn purge<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
     while !relay.stop.is_cancelled() {
-        let mut session = Session::acquire(&relay.pool).await?;
+        let mut session = Session::writer(&relay.pool).await?;
         let statement = DB::purge_published(session.connection()?, relay.config.keep, CHUNK);
         let result = within(relay.config.statement, statement).await;
         let count = session.finish(result)?;
@@ -123,7 +123,7 @@ async fn purge<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
 }
 
 async fn measure<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
-    let mut session = Session::acquire(&relay.pool).await?;
+    let mut session = Session::reader(&relay.pool).await?;
     let result = within(relay.config.statement, DB::outbox_stats(session.connection()?)).await;
     let stats = session.finish(result)?;
     metrics::gauge!(names::PENDING).set(stats.pending as f64);

@@ -1,29 +1,39 @@
-//! The relay: three stages joined by bounded queues. Claim (a short statement) -> publish (outside any transaction; each channel owns one
-//! batch at a time) -> settle (the outcomes of many batches in one statement, fenced by claim ids).
+//! The relay. To RabbitMQ: three stages joined by bounded queues. Claim (a short statement) -> publish (outside any transaction; each channel
+//! owns one batch at a time) -> settle (the outcomes of many batches in one statement, fenced by claim ids). To queues of the database: route,
+//! which is all three in one statement.
 
+#[cfg(feature = "rabbitmq")]
 mod claim;
+#[cfg(feature = "rabbitmq")]
 mod destination;
 mod fate;
 mod maintain;
+#[cfg(feature = "rabbitmq")]
 mod publish;
+mod reach;
+mod record;
+mod route;
 mod settle;
-mod window;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Pool;
+#[cfg(feature = "rabbitmq")]
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::broker::Declare;
-use crate::broker::rabbitmq::connection::Link;
+use crate::broker::{Declare, Transport};
+#[cfg(feature = "rabbitmq")]
 use crate::outbox::{ClaimedRow, Settlement};
-use crate::relay::window::{Permit, Window};
+#[cfg(feature = "rabbitmq")]
+use crate::window::Permit;
+use crate::window::Window;
 use crate::runtime::health::Board;
 use crate::runtime::supervise::supervise;
 use crate::store::Store;
+use crate::store::session::{Session, within};
 use crate::telemetry::RepeatedBy;
 
 /// How a relay works. Every figure is bounded, so that memory does not depend on the backlog.
@@ -52,6 +62,7 @@ pub(crate) struct RelayConfig {
 }
 
 /// Rows of one claim for one exchange.
+#[cfg(feature = "rabbitmq")]
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) rows: Vec<ClaimedRow>,
@@ -61,6 +72,7 @@ pub(crate) struct Batch {
 }
 
 /// The outcomes of one batch, on their way to the table.
+#[cfg(feature = "rabbitmq")]
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) settlements: Vec<Settlement>,
@@ -71,11 +83,13 @@ pub(crate) struct Settled {
 pub(crate) struct Relay<DB: Store> {
     pub(crate) config: RelayConfig,
     pub(crate) pool: Pool<DB>,
-    pub(crate) link: Arc<Link>,
+    pub(crate) transport: Transport,
     pub(crate) board: Arc<Board>,
     pub(crate) window: Arc<Window>,
+    #[cfg(feature = "rabbitmq")]
     pub(crate) destinations: destination::Destinations,
     /// Who publishes reads it; who looks for the row that closes connections writes it: nobody else may be on the connection then.
+    #[cfg(feature = "rabbitmq")]
     pub(crate) alone: tokio::sync::RwLock<()>,
     /// One log line per event type that is held, not per event.
     pub(crate) held: RepeatedBy,
@@ -87,7 +101,7 @@ impl<DB: Store> Relay<DB> {
     pub(crate) fn new(
         config: RelayConfig,
         pool: Pool<DB>,
-        link: Arc<Link>,
+        transport: Transport,
         board: Arc<Board>,
         stop: CancellationToken,
     ) -> Arc<Self> {
@@ -95,11 +109,13 @@ impl<DB: Store> Relay<DB> {
         Arc::new(Self {
             config,
             pool,
-            link,
+            transport,
             board,
             window,
+            #[cfg(feature = "rabbitmq")]
             destinations: destination::Destinations::default(),
             held: RepeatedBy::default(),
+            #[cfg(feature = "rabbitmq")]
             alone: tokio::sync::RwLock::new(()),
             stop,
         })
@@ -107,27 +123,42 @@ impl<DB: Store> Relay<DB> {
 
     /// Starts all stages on the current tokio runtime.
     pub(crate) fn start(self: &Arc<Self>, tasks: &TaskTracker) {
+        match &self.transport {
+            #[cfg(feature = "rabbitmq")]
+            Transport::RabbitMq(link) => self.start_publishing(link, tasks),
+            Transport::Database => {
+                let relay = Arc::clone(self);
+                self.spawn(tasks, "relay route".to_owned(), move || route::run(Arc::clone(&relay)));
+            }
+        }
+        let relay = Arc::clone(self);
+        self.spawn(tasks, "relay renew".to_owned(), move || maintain::renew(Arc::clone(&relay)));
+        let relay = Arc::clone(self);
+        self.spawn(tasks, "relay maintain".to_owned(), move || maintain::run(Arc::clone(&relay)));
+    }
+
+    #[cfg(feature = "rabbitmq")]
+    fn start_publishing(self: &Arc<Self>, link: &Arc<crate::broker::rabbitmq::connection::Link>, tasks: &TaskTracker) {
         // As many batches may wait as channels publish: more would only hold leases.
         let (to_publish, publish) = mpsc::channel::<Batch>(self.config.channels);
         let (to_settle, settle) = mpsc::channel::<Settled>(self.config.channels * 4);
         let publish = Arc::new(Mutex::new(publish));
         let settle = Arc::new(Mutex::new(settle));
 
-        let relay = Arc::clone(self);
-        self.spawn(tasks, "relay claim".to_owned(), move || claim::run(Arc::clone(&relay), to_publish.clone()));
+        let (relay, to) = (Arc::clone(self), Arc::clone(link));
+        self.spawn(tasks, "relay claim".to_owned(), move || {
+            claim::run(Arc::clone(&relay), Arc::clone(&to), to_publish.clone())
+        });
         for channel in 1..=self.config.channels {
-            let (relay, publish, to_settle) = (Arc::clone(self), Arc::clone(&publish), to_settle.clone());
+            let (relay, to) = (Arc::clone(self), Arc::clone(link));
+            let (publish, to_settle) = (Arc::clone(&publish), to_settle.clone());
             self.spawn(tasks, format!("relay publish {channel}"), move || {
-                publish::run(Arc::clone(&relay), Arc::clone(&publish), to_settle.clone())
+                publish::run(Arc::clone(&relay), Arc::clone(&to), Arc::clone(&publish), to_settle.clone())
             });
         }
         drop(to_settle);
         let relay = Arc::clone(self);
         self.spawn(tasks, "relay settle".to_owned(), move || settle::run(Arc::clone(&relay), Arc::clone(&settle)));
-        let relay = Arc::clone(self);
-        self.spawn(tasks, "relay renew".to_owned(), move || maintain::renew(Arc::clone(&relay)));
-        let relay = Arc::clone(self);
-        self.spawn(tasks, "relay maintain".to_owned(), move || maintain::run(Arc::clone(&relay)));
     }
 
     fn spawn<F, Fut>(&self, tasks: &TaskTracker, name: String, make: F)
@@ -145,11 +176,11 @@ impl<DB: Store> Relay<DB> {
             return;
         }
         let released = async {
-            let mut session = crate::store::session::Session::acquire(&self.pool).await?;
+            let mut session = Session::writer(&self.pool).await?;
             let result = DB::release(session.connection()?, &claims).await;
             session.finish(result)
         };
-        match crate::store::session::within(Duration::from_secs(2), released).await {
+        match within(Duration::from_secs(2), released).await {
             Ok(count) => metrics::counter!(crate::telemetry::names::PUT_BACK).increment(count),
             Err(error) => tracing::warn!(%error, "claims could not be put back; their leases will run out"),
         }

@@ -10,23 +10,25 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::broker::Declare;
-use crate::broker::rabbitmq::connection::LinkState;
+use crate::broker::rabbitmq::connection::{Link, LinkState};
 use crate::broker::rabbitmq::message::outgoing;
 use crate::broker::rabbitmq::publish::{BatchEnd, Item, Verdict, publish_batch};
 use crate::broker::rabbitmq::{RabbitError, answered, declare};
 use crate::broker::topology::qualified;
 use crate::outbox::{ClaimedRow, Fate, Settlement};
 use crate::relay::fate::{Budget, Word, fate};
+use crate::relay::record::{Told, record};
 use crate::relay::{Batch, Relay, Settled};
 use crate::store::Store;
-use crate::telemetry::{RepeatedBy, names};
+use crate::telemetry::names;
 
 pub(super) async fn run<DB: Store>(
     relay: Arc<Relay<DB>>,
+    link: Arc<Link>,
     batches: Arc<Mutex<mpsc::Receiver<Batch>>>,
     to_settle: mpsc::Sender<Settled>,
 ) {
-    let mut publisher = Publisher { relay: &relay, channel: None };
+    let mut publisher = Publisher { relay: &relay, link: &link, channel: None };
     loop {
         // Held only while waiting: whoever is free takes the next batch.
         let batch = batches.lock().await.recv().await;
@@ -52,6 +54,7 @@ fn settlement(row: &ClaimedRow, claim: &str, fate: Fate) -> Settlement {
 
 struct Publisher<'r, DB: Store> {
     relay: &'r Relay<DB>,
+    link: &'r Link,
     channel: Option<(u64, Channel)>,
 }
 
@@ -75,7 +78,7 @@ impl<DB: Store> Publisher<'_, DB> {
                     max_attempts: row.max_attempts,
                 };
                 let fate = fate(&word, budget);
-                record(row, &word, &fate, &exchange, since_claim, &self.relay.held);
+                record(Told::from(row), &word, &fate, &exchange, row.age + since_claim, &self.relay.held);
                 settlement(row, &batch.claim, fate)
             })
             .collect()
@@ -190,10 +193,10 @@ impl<DB: Store> Publisher<'_, DB> {
     /// The channel of this publisher, on the current connection; waits a little for one that is being made.
     async fn channel(&mut self) -> Result<Channel, RabbitError> {
         let up = async {
-            let mut state = self.relay.link.state();
+            let mut state = self.link.state();
             loop {
                 state.wait_for(|state| matches!(state, LinkState::Up(_))).await.ok()?;
-                match self.relay.link.connection() {
+                match self.link.connection() {
                     Ok((generation, connection)) if connection.status().connected() => return Some(generation),
                     // It was just closed, and its supervisor does not know yet.
                     _ => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -210,7 +213,7 @@ impl<DB: Store> Publisher<'_, DB> {
         {
             return Ok(channel.clone());
         }
-        let (generation, channel) = self.relay.link.channel().await?;
+        let (generation, channel) = self.link.channel().await?;
         answered("asking for confirms", channel.confirm_select(ConfirmSelectOptions::default())).await?;
         self.channel = Some((generation, channel.clone()));
         Ok(channel)
@@ -224,40 +227,12 @@ impl<DB: Store> Publisher<'_, DB> {
     /// everything is declared again, since its bindings went with it.
     async fn declare(&self, exchange: &str) {
         let declared = async {
-            let (_, connection) = self.relay.link.connection()?;
+            let (_, connection) = self.link.connection()?;
             declare::exchange(&connection, exchange, false).await?;
-            if self.relay.link.has_exchange(exchange) { self.relay.link.declare_again().await } else { Ok(()) }
+            if self.link.has_exchange(exchange) { self.link.declare_again().await } else { Ok(()) }
         };
         if let Err(error) = declared.await {
             tracing::warn!(exchange, %error, "a missing exchange could not be declared");
         }
-    }
-}
-
-fn record(row: &ClaimedRow, word: &Word, fate: &Fate, exchange: &str, since_claim: Duration, held: &RepeatedBy) {
-    let event = || row.event_type.clone();
-    match word {
-        Word::Published => {
-            metrics::histogram!(names::PUBLISH_LATENCY_SECONDS, "event" => event()).record(row.age + since_claim);
-        }
-        Word::Unroutable(_) | Word::NoExchange(_) => {
-            metrics::counter!(names::UNROUTABLE, "event" => event()).increment(1);
-        }
-        Word::Nacked(_) => metrics::counter!(names::NACKED, "exchange" => exchange.to_owned()).increment(1),
-        Word::Refused(_) => metrics::counter!(names::REFUSED, "event" => event()).increment(1),
-        Word::Unknown(_) => metrics::counter!(names::UNKNOWN).increment(1),
-    }
-    match fate {
-        Fate::Published => metrics::counter!(names::PUBLISHED, "event" => event()).increment(1),
-        Fate::Failed { error } => {
-            metrics::counter!(names::FAILED, "event" => event()).increment(1);
-            tracing::error!(event_id = %row.event_id, event = %row.event_type, %error, attempts = row.attempt_count.saturating_add(1), "an event is Failed: its attempts are spent");
-        }
-        Fate::Retry { spent: true, error, .. } if row.attempt_count == 0 => {
-            if let Some(events) = held.note(&row.event_type, error) {
-                tracing::warn!(event_id = %row.event_id, event = %row.event_type, events, %error, "an event is held; it is tried again with backoff");
-            }
-        }
-        _ => {}
     }
 }

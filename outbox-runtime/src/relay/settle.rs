@@ -3,18 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "rabbitmq")]
 use tokio::sync::{Mutex, mpsc};
 
 use crate::backoff::Backoff;
 use crate::outbox::Settlement;
-use crate::relay::{Relay, Settled};
+use crate::relay::Relay;
+#[cfg(feature = "rabbitmq")]
+use crate::relay::Settled;
 use crate::store::Store;
 use crate::store::session::{Session, within};
 use crate::telemetry::{Repeated, names};
 
 /// At most so many rows in one statement.
+#[cfg(feature = "rabbitmq")]
 const ROWS: usize = 5_000;
 
+#[cfg(feature = "rabbitmq")]
 pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>, outcomes: Arc<Mutex<mpsc::Receiver<Settled>>>) {
     let mut outcomes = outcomes.lock().await;
     let mut trouble = Repeated::new();
@@ -34,7 +39,7 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>, outcomes: Arc<Mutex<mp
 }
 
 /// Tries until it works: the claims are renewed meanwhile, and if they are lost, the fence makes it a no-op.
-async fn settle<DB: Store>(relay: &Relay<DB>, settlements: &[Settlement], trouble: &mut Repeated) {
+pub(super) async fn settle<DB: Store>(relay: &Relay<DB>, settlements: &[Settlement], trouble: &mut Repeated) {
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
     loop {
         match settle_once(relay, settlements).await {
@@ -63,7 +68,7 @@ async fn settle<DB: Store>(relay: &Relay<DB>, settlements: &[Settlement], troubl
 }
 
 async fn settle_once<DB: Store>(relay: &Relay<DB>, settlements: &[Settlement]) -> Result<u64, sqlx::Error> {
-    let mut session = Session::acquire(&relay.pool).await?;
+    let mut session = Session::writer(&relay.pool).await?;
     let result = within(relay.config.statement, DB::settle(session.connection()?, settlements)).await;
     session.finish(result)
 }

@@ -1,35 +1,39 @@
 //! From a builder to a running engine: everything is checked as a whole before anything starts.
 
-use std::str::FromStr as _;
 use std::sync::Arc;
-use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{PgPool, Postgres};
-
-use crate::broker::Broker;
-use crate::broker::rabbitmq::url;
 use crate::error::{Result, StartError, StartProblem};
 use crate::handler::DatabaseKind;
 use crate::registry::Registry;
 use crate::registry::resolve::{Wanted, resolve};
 use crate::registry::table::table;
 use crate::runtime::engine::{Engine, Running};
+use crate::runtime::pools::Pools;
 use crate::runtime::setup::Setup;
 use crate::runtime::{Database, RuntimeBuilder, database};
+use crate::store::Store;
 
 pub(super) async fn start(mut builder: RuntimeBuilder) -> Result<Arc<dyn Engine>> {
     let mut problems = builder.problems();
-    let broker = match &builder.broker {
-        Some(Broker::RabbitMq(text)) => match url::parse("AMQP_URL", text) {
+    #[cfg(feature = "rabbitmq")]
+    let uri = match &builder.broker {
+        Some(crate::Broker::RabbitMq(text)) => match crate::broker::rabbitmq::url::parse("AMQP_URL", text) {
             Ok(uri) => Some(uri),
             Err(problem) => {
                 problems.push(problem);
                 None
             }
         },
-        None => None,
+        _ => None,
     };
+    #[cfg(not(feature = "rabbitmq"))]
+    if let Some(crate::Broker::RabbitMq(_)) = &builder.broker {
+        problems.push(StartProblem::new(
+            "AMQP_URL",
+            "is set, and this build has no RabbitMQ",
+            "switch it on: cargo add outbox -F rabbitmq; or set OUTBOX_BROKER=database instead",
+        ));
+    }
     let registry = match builder.registry.take() {
         Some(handlers) => Registry::explicit(handlers),
         None => Registry::linked(),
@@ -41,100 +45,100 @@ pub(super) async fn start(mut builder: RuntimeBuilder) -> Result<Arc<dyn Engine>
         namespace: builder.namespace.clone(),
         consumes: builder.role.consumes(),
     };
-    let plans = match resolve(&registry, &wanted, &builder.states, DatabaseKind::Postgres) {
+    let database = builder.database.take();
+    let kind = database.as_ref().map(database::kind).transpose();
+    let kind = kind.unwrap_or_else(|problem| {
+        problems.push(problem);
+        None
+    });
+    let plans = match resolve(&registry, &wanted, &builder.states, kind) {
         Ok(plans) => plans,
         Err(found) => {
             problems.extend(found);
             Vec::new()
         }
     };
-    let handlers: u32 = plans.iter().map(|plan| u32::from(plan.concurrency)).sum();
-    let pools = match builder.database.take() {
-        Some(database) => match pools(database, handlers) {
-            Ok(pools) => Some(pools),
-            Err(problem) => {
-                problems.push(problem);
-                None
-            }
-        },
-        None => None,
-    };
-    let Some(pools) = pools.filter(|_| problems.is_empty()) else {
-        return Err(StartError::new(problems).into());
-    };
-    announce(&table(&plans), plans.is_empty());
-    if pools.service.options().get_max_connections() < handlers {
-        tracing::warn!(
-            pool = pools.service.options().get_max_connections(),
-            handlers,
-            "the pool has fewer connections than handlers may run at the same time; they will wait for each other"
-        );
-    }
-    let setup = Setup {
-        instance: builder.instance.clone().unwrap_or_else(instance),
-        events: registry.events,
+    let checked = Checked {
+        #[cfg(feature = "rabbitmq")]
+        uri,
+        registry,
         plans,
-        pool: pools.service,
-        own_pool: pools.own,
-        relay_pool: pools.relay,
-        shown: pools.shown,
-        uri: broker,
-        broker_kind: builder.broker.as_ref().map(Broker::kind),
         builder,
+        problems,
     };
-    Running::<Postgres>::start(setup).await.map(|running| running as Arc<dyn Engine>)
-}
-
-struct Pools {
-    service: PgPool,
-    own: bool,
-    relay: PgPool,
-    shown: String,
-}
-
-/// Connections of the relay: claim, settle, renew, maintain.
-const RELAY_CONNECTIONS: u32 = 4;
-/// Connections beside those of handlers: parking, re-runs, retention, probes.
-const SPARE_CONNECTIONS: u32 = 4;
-
-fn pools(database: Database, handlers: u32) -> Result<Pools, StartProblem> {
-    let (service, own) = match database {
-        Database::Postgres(pool) => (pool, false),
-        Database::Url(text) => {
-            database::check_scheme("DATABASE_URL", &text)?;
-            // The parser's own message may quote the URL.
-            let options = PgConnectOptions::from_str(&text).map_err(|_| {
-                StartProblem::new(
-                    "DATABASE_URL",
-                    "is not a PostgreSQL URL",
-                    "write it like this: postgres://user:password@host:5432/database; escape special characters of the password with %",
-                )
-            })?;
-            let pool = own_pool(handlers + SPARE_CONNECTIONS).connect_lazy_with(options.application_name("outbox"));
-            (pool, true)
+    match (kind, database) {
+        #[cfg(feature = "postgres")]
+        (Some(DatabaseKind::Postgres), Some(database)) => {
+            let connections = checked.connections();
+            checked.launch(crate::runtime::postgres::pools(database, connections)).await
         }
-    };
-    let options = PgConnectOptions::clone(&service.connect_options());
-    let shown = database::shown(&options);
-    let relay = own_pool(RELAY_CONNECTIONS).connect_lazy_with(options.application_name("outbox relay"));
-    Ok(Pools { service, own, relay, shown })
+        _ => Err(StartError::new(checked.problems).into()),
+    }
 }
 
-/// A pool of ours: whatever the role's defaults are, single statements run in READ COMMITTED (S8), and a transaction that we forget does not
-/// hold its locks for ever.
-fn own_pool(connections: u32) -> PgPoolOptions {
-    PgPoolOptions::new()
-        .min_connections(0)
-        .max_connections(connections.max(2))
-        .acquire_timeout(Duration::from_secs(10))
-        .after_connect(|connection, _| {
-            Box::pin(async move {
-                sqlx::raw_sql("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
-                    .execute(connection)
-                    .await?;
-                Ok(())
-            })
-        })
+/// What does not depend on the kind of database.
+struct Checked {
+    builder: RuntimeBuilder,
+    #[cfg(feature = "rabbitmq")]
+    uri: Option<lapin::uri::AMQPUri>,
+    registry: Registry,
+    plans: Vec<crate::consumer::plan::ConsumerPlan>,
+    problems: Vec<StartProblem>,
+}
+
+/// How many connections a runtime wants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Connections {
+    /// Handlers that may run at the same time.
+    pub(super) handlers: u32,
+    /// Queues of the database that are claimed from.
+    pub(super) queues: u32,
+}
+
+impl Checked {
+    fn connections(&self) -> Connections {
+        let queues = match self.builder.broker {
+            Some(crate::Broker::Database) => u32::try_from(self.plans.len()).unwrap_or(u32::MAX),
+            _ => 0,
+        };
+        Connections { handlers: self.plans.iter().map(|plan| u32::from(plan.concurrency)).sum(), queues }
+    }
+
+    async fn launch<DB: Store>(
+        mut self,
+        pools: std::result::Result<Pools<DB>, StartProblem>,
+    ) -> Result<Arc<dyn Engine>> {
+        let connections = self.connections();
+        let pools = match pools {
+            Ok(pools) if self.problems.is_empty() => pools,
+            pools => {
+                self.problems.extend(pools.err());
+                return Err(StartError::new(self.problems).into());
+            }
+        };
+        announce(&table(&self.plans), self.plans.is_empty());
+        if pools.warns_of_size && pools.service.options().get_max_connections() < connections.handlers {
+            tracing::warn!(
+                pool = pools.service.options().get_max_connections(),
+                handlers = connections.handlers,
+                "the pool has fewer connections than handlers may run at the same time; they will wait for each other"
+            );
+        }
+        let setup = Setup {
+            instance: self.builder.instance.clone().unwrap_or_else(instance),
+            events: self.registry.events,
+            plans: self.plans,
+            pool: pools.service,
+            own_pool: pools.own,
+            relay_pool: pools.relay,
+            shown: pools.shown,
+            #[cfg(feature = "rabbitmq")]
+            uri: self.uri,
+            broker_kind: self.builder.broker.as_ref().map(crate::Broker::kind),
+            builder: self.builder,
+        };
+        Running::<DB>::start(setup).await.map(|running| running as Arc<dyn Engine>)
+    }
 }
 
 /// `host-ish:pid:random`: unique, and telling enough in `locked_by`.

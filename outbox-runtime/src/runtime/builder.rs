@@ -16,6 +16,7 @@ use crate::runtime::{ConsumerOptions, Database, Migrations, Role, Runtime, env};
 pub struct RuntimeBuilder {
     pub(crate) database: Option<Database>,
     pub(crate) broker: Option<Broker>,
+    pub(crate) moved_from: Option<Broker>,
     pub(crate) broker_ca: Option<String>,
     pub(crate) states: StateMap,
     pub(crate) role: Role,
@@ -46,6 +47,7 @@ impl RuntimeBuilder {
         Self {
             database: None,
             broker: None,
+            moved_from: None,
             broker_ca: None,
             states: StateMap::default(),
             role: Role::All,
@@ -70,7 +72,7 @@ impl RuntimeBuilder {
         }
     }
 
-    /// Reads `DATABASE_URL`, `AMQP_URL`, `OUTBOX_ROLE` (`all`, `relay`, `consume`, `publish-only`), `OUTBOX_NAMESPACE`, `OUTBOX_CONSUMERS` (names with
+    /// Reads `DATABASE_URL`, `AMQP_URL` or `OUTBOX_BROKER=database`, `OUTBOX_BROKER_MOVED_FROM` (`database`), `OUTBOX_ROLE` (`all`, `relay`, `consume`, `publish-only`), `OUTBOX_NAMESPACE`, `OUTBOX_CONSUMERS` (names with
     /// commas), `OUTBOX_AMQP_CA_FILE`, `OUTBOX_MIGRATIONS` (`run`, `check`, `off`), `OUTBOX_DECLARE` (`on`, `passive`, `off`), `OUTBOX_FAIL_FAST`, `OUTBOX_INSTANCE` and
     /// `OUTBOX_SHUTDOWN_SECONDS`; what is not set stays as it was.
     ///
@@ -99,6 +101,16 @@ impl RuntimeBuilder {
     /// Sets the broker.
     pub fn broker(mut self, broker: Broker) -> Self {
         self.broker = Some(broker);
+        self
+    }
+
+    /// Says that this database may have worked with another broker before, and that the change is meant. Without it a runtime refuses to start on a
+    /// database that remembers another broker: its messages would wait where nobody looks.
+    ///
+    /// Only [`Broker::Database`] can be left: messages that wait in its queues are still handled, and new events go to the new broker. It may stay
+    /// in the configuration after the move.
+    pub fn moved_from(mut self, broker: Broker) -> Self {
+        self.moved_from = Some(broker);
         self
     }
 
@@ -239,15 +251,30 @@ impl RuntimeBuilder {
             problem(
                 "DATABASE_URL",
                 "no database is configured".to_owned(),
-                "set DATABASE_URL=postgres://user:password@host:5432/database\nor call `.database(pool)` or `.database_url(url)`",
+                "set DATABASE_URL=postgres://user:password@host:5432/database\nor DATABASE_URL=sqlite://service.db?mode=rwc\nor call `.database(pool)` or `.database_url(url)`",
             );
         }
         if self.broker.is_none() && self.role != Role::PublishOnly {
             problem(
                 "AMQP_URL",
                 "no broker is configured, and none is chosen silently".to_owned(),
-                "set AMQP_URL=amqp://user:password@host:5672/%2f\nor call `.broker(Broker::RabbitMq(url))`",
+                "set AMQP_URL=amqp://user:password@host:5672/%2f\nor set OUTBOX_BROKER=database, and the database carries the messages\nor call `.broker(Broker::RabbitMq(url))` or `.broker(Broker::Database)`",
             );
+        }
+        if let Some(from) = &self.moved_from {
+            match (from, &self.broker) {
+                (Broker::Database, Some(Broker::Database)) => problem(
+                    "moved_from",
+                    "the broker is `database`, and so is the one that was left".to_owned(),
+                    "leave it off, or configure the broker that the service moved to",
+                ),
+                (Broker::Database, _) => {}
+                (other, _) => problem(
+                    "moved_from",
+                    format!("messages that wait in `{}` would not be handled after the move", other.kind()),
+                    "only `database` can be left: let the queues of the other broker run empty, then say so: UPDATE outbox_settings SET value = 'database' WHERE key = 'broker'",
+                ),
+            }
         }
         if self.broker_ca.as_ref().is_some_and(|pem| !pem.contains("-----BEGIN CERTIFICATE-----")) {
             problem(

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::StartProblem;
+use crate::handler::DatabaseKind;
 
 /// A database.
 #[derive(Clone)]
@@ -11,7 +12,7 @@ pub enum Database {
     /// A pool of the service's own. Handlers run on it; the relay opens a small pool of its own with the same options.
     #[cfg(feature = "postgres")]
     Postgres(sqlx::PgPool),
-    /// A URL: `postgres://user:password@host/database`.
+    /// A URL: `postgres://user:password@host/database`, or `sqlite://path/to/file.db?mode=rwc`.
     Url(String),
 }
 
@@ -40,29 +41,31 @@ impl From<&sqlx::PgPool> for Database {
     }
 }
 
-/// `host:port/database` of what is tried, for messages.
-#[cfg(feature = "postgres")]
-pub(super) fn shown(options: &sqlx::postgres::PgConnectOptions) -> String {
-    format!(
-        "{}@{}:{}/{}",
-        options.get_username(),
-        options.get_socket().map_or_else(|| options.get_host().to_owned(), |path| path.display().to_string()),
-        options.get_port(),
-        options.get_database().unwrap_or(options.get_username()),
-    )
+/// Which kind of database it is; an error for a URL that this build cannot use.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(super) fn kind(database: &Database) -> Result<DatabaseKind, StartProblem> {
+    match database {
+        #[cfg(feature = "postgres")]
+        Database::Postgres(_) => Ok(DatabaseKind::Postgres),
+        Database::Url(url) => check_scheme("DATABASE_URL", url),
+    }
 }
 
-/// Reads a database URL.
-#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "no database to read it for"))]
-pub(super) fn check_scheme(setting: &str, url: &str) -> Result<(), StartProblem> {
-    let example = "postgres://user:password@host:5432/database";
-    match url.split_once(':').map(|(scheme, _)| scheme) {
-        Some("postgres" | "postgresql") if cfg!(feature = "postgres") => Ok(()),
-        Some("postgres" | "postgresql") => Err(StartProblem::new(
+/// Reads the kind of database off a URL.
+pub(super) fn check_scheme(setting: &str, url: &str) -> Result<DatabaseKind, StartProblem> {
+    let example = "postgres://user:password@host:5432/database, or sqlite://path/to/file.db?mode=rwc";
+    let missing = |name: &str, feature: &str| {
+        StartProblem::new(
             setting,
-            "is a PostgreSQL URL, and this build has no PostgreSQL",
-            "switch it on: cargo add outbox -F postgres",
-        )),
+            format!("is a {name} URL, and this build has no {name}"),
+            format!("switch it on: cargo add outbox -F {feature}"),
+        )
+    };
+    match url.split_once(':').map(|(scheme, _)| scheme) {
+        Some("postgres" | "postgresql") if cfg!(feature = "postgres") => Ok(DatabaseKind::Postgres),
+        Some("postgres" | "postgresql") => Err(missing("PostgreSQL", "postgres")),
+        Some("sqlite") if cfg!(feature = "sqlite") => Ok(DatabaseKind::Sqlite),
+        Some("sqlite") => Err(missing("SQLite", "sqlite")),
         Some(scheme) if scheme.len() < 20 && scheme.bytes().all(|b| b.is_ascii_alphabetic()) => Err(StartProblem::new(
             setting,
             format!("begins with `{scheme}:`, which is not a database that outbox works with"),

@@ -8,9 +8,8 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::broker::rabbitmq::connection::{Link, LinkPlan};
-use crate::broker::rabbitmq::declare::{declare, depth};
 use crate::broker::topology::{Topology, qualified};
+use crate::broker::{Declare, Transport};
 use crate::consumer::gate::Gate;
 use crate::consumer::{Consumer, Shared};
 use crate::error::{Error, Result, StartError, StartProblem};
@@ -20,9 +19,9 @@ use crate::runtime::health::Board;
 use crate::runtime::prepare::{Prepare, Unprepared};
 use crate::runtime::setup::{Setup, relay_config, topology};
 use crate::runtime::supervise::supervise;
-use crate::runtime::{Health, explain};
-use crate::store::Store;
+use crate::runtime::{Health, bindings};
 use crate::store::session::{Session, within};
+use crate::store::{Ownership, Store};
 
 /// How long one statement of the engine may take.
 pub(super) const STATEMENT: Duration = Duration::from_secs(30);
@@ -44,7 +43,15 @@ pub(super) struct Running<DB: Store> {
     relay_pool: Pool<DB>,
     relay: Option<Arc<Relay<DB>>>,
     consumers: Vec<Arc<Consumer<DB>>>,
-    links: Vec<Arc<Link>>,
+    /// Where the consumers' messages come from, unless the role has none.
+    source: Option<Transport>,
+    /// Consumers whose queue in the database may still hold messages from before RabbitMQ.
+    draining: Mutex<Vec<Arc<Consumer<DB>>>>,
+    #[cfg(feature = "rabbitmq")]
+    links: crate::runtime::links::Links,
+    /// Kept for as long as anything runs.
+    ownership: Mutex<Option<Ownership>>,
+    topology: Arc<Topology>,
     stopping: CancellationToken,
     abort: CancellationToken,
     /// The last to go: connections and the database prober.
@@ -69,24 +76,23 @@ impl<DB: Store> Running<DB> {
         let board = Arc::new(Board::default());
         let (stopping, abort, ending) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
         let topology = Arc::new(topology(&setup));
-        let link = |role: &'static str| {
-            setup.uri.clone().map(|uri| {
-                Link::new(LinkPlan {
-                    role,
-                    instance: setup.instance.clone(),
-                    uri,
-                    ca: builder.broker_ca.clone(),
-                    topology: Arc::clone(&topology),
-                    declare: builder.declare,
-                })
-            })
+        #[cfg(feature = "rabbitmq")]
+        let links = crate::runtime::links::Links::new(&setup, &topology);
+        let (sink, source) = match &builder.broker {
+            Some(crate::Broker::Database) => (Some(Transport::Database), Some(Transport::Database)),
+            #[cfg(feature = "rabbitmq")]
+            Some(crate::Broker::RabbitMq(_)) => {
+                (links.publisher.clone().map(Transport::RabbitMq), links.consumer.clone().map(Transport::RabbitMq))
+            }
+            _ => (None, None),
         };
-        let publisher = link("publisher").filter(|_| builder.role.relays());
-        let consumer_link = link("consumer").filter(|_| builder.role.consumes() && !setup.plans.is_empty());
+        let sink = sink.filter(|_| builder.role.relays());
+        let source = source.filter(|_| builder.role.consumes() && !setup.plans.is_empty());
         let tasks = TaskTracker::new();
         let shared = Arc::new(Shared {
             instance: setup.instance.clone(),
             pool: setup.pool.clone(),
+            engine_pool: setup.relay_pool.clone(),
             states: Arc::new(builder.states.clone()),
             gate: Gate::new(Arc::clone(&board)),
             board: Arc::clone(&board),
@@ -95,19 +101,21 @@ impl<DB: Store> Running<DB> {
             max_body: crate::event::draft::MAX_BODY_BYTES,
             statement: STATEMENT,
             dedup_window: builder.dedup_window,
+            lease: builder.lease,
+            poll: builder.poll_interval,
             stopping: stopping.clone(),
             abort: abort.clone(),
         });
-        let relay = publisher.as_ref().map(|link| {
+        let relay = sink.map(|transport| {
             Relay::new(
                 relay_config(builder, &setup.instance),
                 setup.relay_pool.clone(),
-                Arc::clone(link),
+                transport,
                 Arc::clone(&board),
                 stopping.clone(),
             )
         });
-        let consumers: Vec<_> = match &consumer_link {
+        let consumers: Vec<_> = match &source {
             Some(_) => setup
                 .plans
                 .iter()
@@ -125,7 +133,12 @@ impl<DB: Store> Running<DB> {
             relay_pool: setup.relay_pool.clone(),
             relay,
             consumers,
-            links: publisher.iter().chain(&consumer_link).cloned().collect(),
+            source,
+            draining: Mutex::default(),
+            #[cfg(feature = "rabbitmq")]
+            links,
+            ownership: Mutex::default(),
+            topology,
             stopping,
             abort,
             ending,
@@ -140,11 +153,13 @@ impl<DB: Store> Running<DB> {
             pool: setup.pool,
             migrations: builder.migrations,
             broker_kind: setup.broker_kind,
+            moved_from: builder.moved_from.as_ref().map(crate::Broker::kind),
+            owns: builder.role.relays() || builder.role.consumes(),
             shown: setup.shown,
         };
         let engine = thread.handle().clone();
         *running.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        let begun = running.begin(&engine, prepare, shared, &topology, builder.fail_fast, builder.declare).await;
+        let begun = running.begin(&engine, prepare, shared, builder.fail_fast, builder.declare).await;
         if let Err(error) = begun {
             running.abandon();
             return Err(error.into());
@@ -158,14 +173,14 @@ impl<DB: Store> Running<DB> {
         engine: &Handle,
         prepare: Prepare<DB>,
         shared: Arc<Shared<DB>>,
-        topology: &Arc<Topology>,
         fail_fast: bool,
-        mode: crate::broker::Declare,
+        mode: Declare,
     ) -> Result<(), StartError> {
         let mut problems = Vec::new();
         let prepared = match prepare.once().await {
-            Ok(()) => {
+            Ok(ownership) => {
                 self.board.up("database");
+                self.keep(ownership);
                 true
             }
             Err(Unprepared::Never(problem)) => return Err(StartError::new(vec![problem])),
@@ -179,19 +194,18 @@ impl<DB: Store> Running<DB> {
             }
         };
         if fail_fast {
-            if let Some(link) = self.links.first().cloned() {
-                let topology = Arc::clone(topology);
-                let looked = engine.spawn(async move { broker_once(&link, &topology, mode).await });
-                problems.extend(looked.await.unwrap_or_default());
+            #[cfg(feature = "rabbitmq")]
+            problems.extend(self.links.look(engine, &self.topology, mode).await);
+            if matches!(self.source, Some(Transport::Database)) && prepared {
+                let declared = bindings::declare(&self.pool, &self.topology, mode).await.unwrap_or_default();
+                problems.extend(declared.into_iter().map(|p| StartProblem::new(p.entity, p.problem, p.cure)));
             }
             if !problems.is_empty() {
                 return Err(StartError::new(problems));
             }
         }
-        for link in &self.links {
-            self.connections.spawn_on(Arc::clone(link).supervise(self.ending.clone()), engine);
-            self.watch(link, engine);
-        }
+        #[cfg(feature = "rabbitmq")]
+        self.links.start(engine, &self.board, &self.ending, &self.connections);
         if !self.consumers.is_empty() {
             let probe = Arc::clone(&shared.gate).probe(self.pool.clone(), self.ending.clone());
             self.connections.spawn(probe);
@@ -201,17 +215,11 @@ impl<DB: Store> Running<DB> {
         }
         let running = Arc::clone(self);
         let go = async move {
-            if !prepared && !prepare.until_it_works(&running.board, &running.stopping).await {
-                return;
+            if !prepared {
+                let Some(ownership) = prepare.until_it_works(&running.board, &running.stopping).await else { return };
+                running.keep(ownership);
             }
-            if let Some(relay) = &running.relay {
-                relay.start(&running.loops);
-            }
-            for (consumer, link) in running.consumers.iter().zip(std::iter::repeat(running.links.last())) {
-                if let Some(link) = link {
-                    consumer.start(link, &running.loops);
-                }
-            }
+            running.go(mode).await;
         };
         // Relay and consumers start on the engine's thread: broker I/O belongs there.
         if prepared {
@@ -222,35 +230,36 @@ impl<DB: Store> Running<DB> {
         Ok(())
     }
 
-    /// Mirrors a connection's state into `health()`.
-    fn watch(&self, link: &Arc<Link>, engine: &Handle) {
-        let (mut state, board, ending) = (link.state(), Arc::clone(&self.board), self.ending.clone());
-        let part = format!("broker {}", link.role());
-        let link = Arc::clone(link);
-        let mirror = async move {
-            loop {
-                {
-                    let now = state.borrow_and_update().clone();
-                    match now {
-                        crate::broker::rabbitmq::connection::LinkState::Down(error) => {
-                            board.down(&part, error.unwrap_or_else(|| "not connected yet".to_owned()));
-                        }
-                        crate::broker::rabbitmq::connection::LinkState::Blocked(_, reason) => {
-                            board.down(&part, format!("blocked by the broker: {reason}"));
-                        }
-                        crate::broker::rabbitmq::connection::LinkState::Up(_) => match link.problems().first() {
-                            Some(problem) => board.down(&part, problem.to_string()),
-                            None => board.up(&part),
-                        },
-                    }
-                }
-                tokio::select! {
-                    changed = state.changed() => if changed.is_err() { return },
-                    () = ending.cancelled() => return,
-                }
+    /// Starts relay and consumers, on the engine's thread.
+    async fn go(&self, mode: Declare) {
+        if matches!(self.source, Some(Transport::Database)) {
+            bindings::until_declared(&self.pool, &self.topology, mode, &self.board, &self.stopping).await;
+        }
+        if let Some(relay) = &self.relay {
+            relay.start(&self.loops);
+        }
+        let Some(source) = &self.source else { return };
+        for consumer in &self.consumers {
+            let draining = !matches!(source, Transport::Database) && self.left_behind(consumer).await;
+            if draining {
+                self.draining.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(consumer));
             }
+            consumer.start(source, draining, &self.loops);
+        }
+    }
+
+    /// Whether the consumer ever had a queue in the database: then an instance of before the move may still fill it. In doubt it is looked at.
+    async fn left_behind(&self, consumer: &Consumer<DB>) -> bool {
+        let known = async {
+            let mut session = Session::reader(&self.pool).await?;
+            let result = within(STATEMENT, DB::queue_known(session.connection()?, &consumer.queue)).await;
+            session.finish(result)
         };
-        self.connections.spawn_on(mirror, engine);
+        known.await.unwrap_or(true)
+    }
+
+    fn keep(&self, ownership: Ownership) {
+        *self.ownership.lock().unwrap_or_else(PoisonError::into_inner) = Some(ownership);
     }
 
     async fn shut_down(&self) {
@@ -277,6 +286,7 @@ impl<DB: Store> Running<DB> {
             let _ = tokio::time::timeout(Duration::from_secs(2), self.pool.close()).await;
         }
         self.abandon();
+        drop(self.ownership.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.ended.cancel();
         tracing::info!("outbox stopped");
     }
@@ -290,7 +300,7 @@ impl<DB: Store> Engine for Running<DB> {
     fn quiet(&self) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let database = async {
-                let mut session = Session::acquire(&self.pool).await?;
+                let mut session = Session::reader(&self.pool).await?;
                 let looked = async {
                     let connection = session.connection()?;
                     let outbox = DB::outbox_stats(&mut *connection).await?;
@@ -306,15 +316,18 @@ impl<DB: Store> Engine for Running<DB> {
             if self.relay.as_ref().is_some_and(|relay| relay.window.in_flight() > 0) || !self.tasks.is_empty() {
                 return false;
             }
-            for consumer in &self.consumers {
-                let Some(link) = self.links.last() else { return false };
-                let (engine, link, queue) = (self.engine(), Arc::clone(link), consumer.queue.clone());
-                let Some(engine) = engine else { return true };
-                let depth = engine.spawn(async move {
-                    let (_, connection) = link.connection().ok()?;
-                    depth(&connection, &queue).await.ok()
-                });
-                if depth.await.ok().flatten() != Some(0) {
+            if let (Some(source), Some(engine)) = (&self.source, self.engine()) {
+                for consumer in &self.consumers {
+                    let (consumer, source) = (Arc::clone(consumer), source.clone());
+                    let waiting = engine.spawn(async move { consumer.waiting(&source).await });
+                    if waiting.await.ok().flatten() != Some(0) {
+                        return false;
+                    }
+                }
+            }
+            let draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            for consumer in draining {
+                if consumer.waiting_in_database().await != Some(0) {
                     return false;
                 }
             }
@@ -354,19 +367,4 @@ impl<DB: Store> Running<DB> {
     fn engine(&self) -> Option<Handle> {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|thread| thread.handle().clone())
     }
-}
-
-/// One try to connect and declare, for `fail_fast`.
-async fn broker_once(link: &Link, topology: &Topology, mode: crate::broker::Declare) -> Vec<StartProblem> {
-    let connection = match link.connect().await {
-        Ok(connection) => connection,
-        Err(error) => return vec![explain::broker(&link.shown(), &error)],
-    };
-    let problems = match declare(&connection, topology, mode).await {
-        Ok(problems) => problems.into_iter().map(|p| StartProblem::new(p.entity, p.problem, p.cure)).collect(),
-        Err(error) => vec![explain::broker(&link.shown(), &error)],
-    };
-    let closed = connection.close(200, lapin::types::ShortString::from("checked"));
-    let _ = tokio::time::timeout(Duration::from_secs(2), closed).await;
-    problems
 }

@@ -24,6 +24,7 @@ pub(super) fn read(
     let database = text("DATABASE_URL");
     let amqp = text("AMQP_URL");
     let broker = text("OUTBOX_BROKER");
+    let moved_from = text("OUTBOX_BROKER_MOVED_FROM");
     let ca_file = text("OUTBOX_AMQP_CA_FILE");
     let role = text("OUTBOX_ROLE");
     let namespace = text("OUTBOX_NAMESPACE");
@@ -49,12 +50,22 @@ pub(super) fn read(
             "is `rabbitmq`, and AMQP_URL is not set",
             "set AMQP_URL=amqp://user:password@host:5672/%2f",
         )),
+        (None, Some("database")) => builder = builder.broker(Broker::Database),
         (None, Some(other)) => problems.push(StartProblem::new(
             "OUTBOX_BROKER",
-            format!("is {}, which this version does not have", shown(other)),
-            "use RabbitMQ: unset it and set AMQP_URL=amqp://user:password@host:5672/%2f",
+            format!("is {}", shown(other)),
+            "set it to `database`, or unset it and set AMQP_URL=amqp://user:password@host:5672/%2f",
         )),
         (None, None) => {}
+    }
+    match moved_from.as_deref() {
+        Some("database") => builder = builder.moved_from(Broker::Database),
+        Some(other) => problems.push(StartProblem::new(
+            "OUTBOX_BROKER_MOVED_FROM",
+            format!("is {}", shown(other)),
+            "set it to `database`, the only broker that a running system can leave, or unset it",
+        )),
+        None => {}
     }
     if let Some(path) = ca_file {
         match std::fs::read_to_string(&path) {

@@ -1,36 +1,15 @@
 //! What an error of the database at start means: which setting, what was tried, what to do. No password appears.
 
 use crate::error::StartProblem;
+use crate::store::Store;
 
 /// Explains why the database cannot be used.
-pub(super) fn database(setting: &str, shown: &str, error: &sqlx::Error) -> StartProblem {
+pub(super) fn database<DB: Store>(setting: &str, shown: &str, error: &sqlx::Error) -> StartProblem {
     let problem = |problem: String, cure: &str| StartProblem::new(setting, format!("{shown}: {problem}"), cure);
     match error {
         sqlx::Error::Database(error) => {
             let said = error.message().to_owned();
-            match error.code().as_deref() {
-                Some("28P01" | "28000") => {
-                    problem(said, "check user and password in the URL, and the server's pg_hba.conf")
-                }
-                Some("3D000") => problem(said, "create the database, or correct its name in the URL"),
-                Some("42501") => problem(
-                    said,
-                    "give the user CREATE and USAGE on the schema, or run the migrations as its owner (`outbox::migrations::sql()`) and start with `Migrations::Check`",
-                ),
-                Some("42P01") => problem(
-                    said,
-                    "the tables are missing: start once with `Migrations::Run`, or call `outbox::migrate(&pool)`",
-                ),
-                Some("3F000") => {
-                    problem(said, "no schema to create the tables in: create it, and set `search_path` for this user")
-                }
-                Some("53300") => problem(
-                    said,
-                    "the server has no free connections: raise max_connections, or make the pools smaller",
-                ),
-                Some("25006") => problem(said, "the server is a standby or read-only: connect to the primary"),
-                _ => problem(said, "see the server's log"),
-            }
+            problem(said, DB::cure(error.code().as_deref()))
         }
         sqlx::Error::Io(error) => problem(error.to_string(), "is the server running, and are host and port right?"),
         sqlx::Error::Tls(error) => {
@@ -45,7 +24,7 @@ pub(super) fn database(setting: &str, shown: &str, error: &sqlx::Error) -> Start
 }
 
 /// Explains why the broker cannot be used.
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(all(feature = "rabbitmq", any(feature = "postgres", feature = "sqlite")))]
 pub(super) fn broker(shown: &str, error: &crate::broker::rabbitmq::RabbitError) -> StartProblem {
     let text = error.to_string();
     let cure = match error.reply().map(|(code, _)| code) {

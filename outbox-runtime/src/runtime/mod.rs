@@ -1,19 +1,27 @@
 //! Putting it together: one call starts relays and consumers.
 
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod bindings;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod bootstrap;
 mod builder;
 mod database;
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod engine;
 mod env;
 mod explain;
 pub(crate) mod health;
+#[cfg(all(feature = "rabbitmq", any(feature = "postgres", feature = "sqlite")))]
+mod links;
 mod options;
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod pools;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod prepare;
 mod running;
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod setup;
 mod signals;
 pub(crate) mod supervise;
@@ -28,7 +36,7 @@ use crate::error::Result;
 
 /// Configures from the environment, starts, waits for SIGTERM or SIGINT, and shuts down in order: the whole `main` of a service.
 ///
-/// It needs `DATABASE_URL` and `AMQP_URL`. See [`RuntimeBuilder::from_env`] for the other variables.
+/// It needs `DATABASE_URL`, and `AMQP_URL` or `OUTBOX_BROKER=database`. See [`RuntimeBuilder::from_env`] for the other variables.
 ///
 /// ```no_run
 /// # extern crate outbox_runtime as outbox;
@@ -54,7 +62,7 @@ pub fn builder() -> RuntimeBuilder {
 /// # Errors
 /// If the database refuses. The schema is then as it was before.
 pub async fn migrate<DB: crate::Store>(pool: &sqlx::Pool<DB>) -> Result<()> {
-    let mut session = crate::store::session::Session::acquire(pool).await?;
+    let mut session = crate::store::session::Session::writer(pool).await?;
     DB::migrate(session.connection()?).await.map_err(|error| match error {
         sqlx::migrate::MigrateError::Execute(error) | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => {
             crate::Error::database("bringing the tables up to date", error)

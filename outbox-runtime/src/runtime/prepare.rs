@@ -10,7 +10,7 @@ use crate::error::StartProblem;
 use crate::runtime::engine::STATEMENT;
 use crate::runtime::health::Board;
 use crate::runtime::{Migrations, explain};
-use crate::store::Store;
+use crate::store::{NotOwned, Ownership, Store};
 use crate::store::session::{Session, within};
 use crate::telemetry::Repeated;
 
@@ -22,6 +22,10 @@ pub(super) struct Prepare<DB: Store> {
     pub(super) pool: Pool<DB>,
     pub(super) migrations: Migrations,
     pub(super) broker_kind: Option<&'static str>,
+    /// The broker that may have been left for this one.
+    pub(super) moved_from: Option<&'static str>,
+    /// Whether it works with what others may have claimed: then, where only one process may, it must be the one.
+    pub(super) owns: bool,
     pub(super) shown: String,
 }
 
@@ -35,7 +39,8 @@ pub(super) enum Unprepared {
 const SETTING: &str = "DATABASE_URL";
 
 impl<DB: Store> Prepare<DB> {
-    pub(super) async fn once(&self) -> Result<(), Unprepared> {
+    /// One try. The ownership must be kept for as long as anything runs.
+    pub(super) async fn once(&self) -> Result<Ownership, Unprepared> {
         // `begin` inside the migration must not be cancelled half-way: the session closes its connection then.
         match tokio::time::timeout(FIRST_LOOK.max(STATEMENT), self.look()).await {
             Ok(result) => result,
@@ -47,14 +52,14 @@ impl<DB: Store> Prepare<DB> {
         }
     }
 
-    async fn look(&self) -> Result<(), Unprepared> {
-        let not_yet = |error: &sqlx::Error| Unprepared::NotYet(explain::database(SETTING, &self.shown, error));
+    async fn look(&self) -> Result<Ownership, Unprepared> {
+        let not_yet = |error: &sqlx::Error| Unprepared::NotYet(explain::database::<DB>(SETTING, &self.shown, error));
         // The pool would try again for all of its acquire_timeout and then say no more than that; a connection of its own tells why at once.
         let options = self.pool.connect_options();
         let tried = <DB::Connection as sqlx::Connection>::connect_with(&options);
         let probe = within(FIRST_LOOK, tried).await.map_err(|error| not_yet(&error))?;
         let _ = within(FIRST_LOOK, sqlx::Connection::close(probe)).await;
-        let mut session = Session::acquire(&self.pool).await.map_err(|error| not_yet(&error))?;
+        let mut session = Session::writer(&self.pool).await.map_err(|error| not_yet(&error))?;
         let connection = session.connection().map_err(|error| not_yet(&error))?;
         match self.migrations {
             Migrations::Run => DB::migrate(&mut *connection).await.map_err(|error| self.unmigrated(error))?,
@@ -71,6 +76,9 @@ impl<DB: Store> Prepare<DB> {
             Migrations::Off => {}
         }
         if let Some(kind) = self.broker_kind {
+            if let Some(left) = self.moved_from {
+                DB::replace_setting(&mut *connection, "broker", left, kind).await.map_err(|error| not_yet(&error))?;
+            }
             let known = DB::remember(&mut *connection, "broker", kind).await.map_err(|error| not_yet(&error))?;
             if known != kind {
                 return Err(Unprepared::Never(StartProblem::new(
@@ -78,21 +86,41 @@ impl<DB: Store> Prepare<DB> {
                     format!(
                         "this database worked with the broker `{known}` before, and this runtime is configured for `{kind}`"
                     ),
-                    format!(
-                        "configure `{known}`, or, if the change is meant: UPDATE outbox_settings SET value = '{kind}' WHERE key = 'broker'"
-                    ),
+                    if known == "database" {
+                        "configure `database`, or, if the change is meant, set OUTBOX_BROKER_MOVED_FROM=database or call `.moved_from(Broker::Database)`: what waits in the database's queues is then still handled".to_owned()
+                    } else {
+                        format!(
+                            "configure `{known}`, or, if the change is meant and its queues are empty: UPDATE outbox_settings SET value = '{kind}' WHERE key = 'broker'"
+                        )
+                    },
                 )));
             }
         }
         session.release();
-        Ok(())
+        if self.owns { self.own().await } else { Ok(Ownership::default()) }
+    }
+
+    async fn own(&self) -> Result<Ownership, Unprepared> {
+        DB::own(&self.pool).await.map_err(|error| match error {
+            NotOwned::Taken(who) => Unprepared::NotYet(StartProblem::new(
+                SETTING,
+                format!("{}: {who}", self.shown),
+                "one process works with a SQLite file: stop the other one, or give this one a file of its own, or move to PostgreSQL; a process that only enqueues uses `Role::PublishOnly`",
+            )),
+            NotOwned::Database(error) => Unprepared::NotYet(explain::database::<DB>(SETTING, &self.shown, &error)),
+            NotOwned::LockFile(error) => Unprepared::NotYet(StartProblem::new(
+                SETTING,
+                format!("{}: its lock file beside it cannot be used: {error}", self.shown),
+                "give the user of this process the right to create files in that directory",
+            )),
+        })
     }
 
     fn unmigrated(&self, error: sqlx::migrate::MigrateError) -> Unprepared {
         use sqlx::migrate::MigrateError;
         match error {
             MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
-                Unprepared::NotYet(explain::database(SETTING, &self.shown, &error))
+                Unprepared::NotYet(explain::database::<DB>(SETTING, &self.shown, &error))
             }
             other => Unprepared::Never(StartProblem::new(
                 SETTING,
@@ -102,26 +130,26 @@ impl<DB: Store> Prepare<DB> {
         }
     }
 
-    /// Tries until it works; `false` if the runtime stops first, or if it never will.
-    pub(super) async fn until_it_works(&self, board: &Board, stopping: &CancellationToken) -> bool {
+    /// Tries until it works; `None` if the runtime stops first, or if it never will.
+    pub(super) async fn until_it_works(&self, board: &Board, stopping: &CancellationToken) -> Option<Ownership> {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
         let mut trouble = Repeated::new();
         loop {
             let problem = tokio::select! {
                 looked = self.once() => match looked {
-                    Ok(()) => {
+                    Ok(ownership) => {
                         board.up("database");
                         tracing::info!(database = %self.shown, "the database is there");
-                        return true;
+                        return Some(ownership);
                     }
                     Err(Unprepared::NotYet(problem)) => problem,
                     Err(Unprepared::Never(problem)) => {
                         tracing::error!(setting = %problem.subject, problem = %problem.problem, cure = %problem.cure, "the runtime cannot work with this database");
                         board.down("database", problem.problem);
-                        return false;
+                        return None;
                     }
                 },
-                () = stopping.cancelled() => return false,
+                () = stopping.cancelled() => return None,
             };
             board.down("database", problem.problem.clone());
             if let Some(count) = trouble.note(&problem.problem) {
@@ -129,7 +157,7 @@ impl<DB: Store> Prepare<DB> {
             }
             tokio::select! {
                 () = tokio::time::sleep(backoff.next()) => {}
-                () = stopping.cancelled() => return false,
+                () = stopping.cancelled() => return None,
             }
         }
     }

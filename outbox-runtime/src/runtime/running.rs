@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Result;
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 use crate::runtime::engine::Engine;
 use crate::runtime::{Health, RuntimeBuilder, signals};
 
@@ -29,9 +29,9 @@ use crate::runtime::{Health, RuntimeBuilder, signals};
 /// ```
 #[must_use = "dropped, it stops"]
 pub struct Runtime {
-    #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     engine: Arc<dyn Engine>,
-    #[cfg(not(all(feature = "postgres", feature = "rabbitmq")))]
+    #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
     nothing: Arc<()>,
     signals: bool,
 }
@@ -42,13 +42,13 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
-    #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(super) async fn start(builder: RuntimeBuilder) -> Result<Self> {
         let signals = builder.signals;
         Ok(Self { engine: crate::runtime::bootstrap::start(builder).await?, signals })
     }
 
-    #[cfg(not(all(feature = "postgres", feature = "rabbitmq")))]
+    #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
     #[allow(clippy::unused_async, reason = "the same signature in every build")]
     pub(super) async fn start(builder: RuntimeBuilder) -> Result<Self> {
         let mut problems = builder.problems();
@@ -62,15 +62,11 @@ impl Runtime {
             };
             problems.extend(registry.nothing());
         }
-        for (feature, present) in [("postgres", cfg!(feature = "postgres")), ("rabbitmq", cfg!(feature = "rabbitmq"))] {
-            if !present {
-                problems.push(crate::StartProblem::new(
-                    format!("feature `{feature}`"),
-                    "this build does not have it, so there is nothing to run on",
-                    format!("switch it on: cargo add outbox -F {feature}"),
-                ));
-            }
-        }
+        problems.push(crate::StartProblem::new(
+            "features `postgres`, `sqlite`",
+            "this build has neither, so there is nothing to run on",
+            "switch one on: cargo add outbox -F postgres, or cargo add outbox -F sqlite",
+        ));
         Err(crate::StartError::new(problems).into())
     }
 
@@ -101,7 +97,7 @@ impl Runtime {
     /// # Cancel safety
     /// It can be dropped at any time.
     pub async fn stopping(&self) {
-        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+        #[cfg(any(feature = "postgres", feature = "sqlite"))]
         self.engine.stopping().await;
     }
 
@@ -111,7 +107,7 @@ impl Runtime {
     /// # Cancel safety
     /// Dropped half-way, the shutdown goes on; the rest of it happens when it is called again or the runtime is dropped.
     pub async fn shutdown(&self) {
-        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+        #[cfg(any(feature = "postgres", feature = "sqlite"))]
         self.engine.shutdown().await;
     }
 
@@ -120,7 +116,7 @@ impl Runtime {
     /// # Cancel safety
     /// It can be dropped at any time.
     pub async fn idle(&self) {
-        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+        #[cfg(any(feature = "postgres", feature = "sqlite"))]
         {
             // A message may be on its way between two places that are looked at one after the other.
             let mut quiet = 0;
@@ -133,9 +129,9 @@ impl Runtime {
 
     /// What is up, and what is down and why.
     pub fn health(&self) -> Health {
-        #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+        #[cfg(any(feature = "postgres", feature = "sqlite"))]
         return self.engine.health();
-        #[cfg(not(all(feature = "postgres", feature = "rabbitmq")))]
+        #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
         {
             let _ = &self.nothing;
             crate::runtime::health::Board::default().health()
@@ -143,7 +139,7 @@ impl Runtime {
     }
 }
 
-#[cfg(all(feature = "postgres", feature = "rabbitmq"))]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl Drop for Runtime {
     fn drop(&mut self) {
         self.engine.abandon();

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use lapin::uri::AMQPUri;
 use sqlx::Pool;
 
 use crate::broker::topology::{ConsumerQueue, Topology};
@@ -25,7 +24,8 @@ pub(super) struct Setup<DB: Store> {
     pub(super) relay_pool: Pool<DB>,
     /// `user@host:port/database`.
     pub(super) shown: String,
-    pub(super) uri: Option<AMQPUri>,
+    #[cfg(feature = "rabbitmq")]
+    pub(super) uri: Option<lapin::uri::AMQPUri>,
     pub(super) broker_kind: Option<&'static str>,
 }
 

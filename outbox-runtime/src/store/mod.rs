@@ -3,12 +3,16 @@
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 pub(crate) mod session;
+mod turn;
+
+pub use self::turn::Turn;
 
 use std::future::Future;
 use std::time::Duration;
 
-use sqlx::Transaction;
+use sqlx::{Pool, Transaction};
 
+use crate::broker::topology::Binding;
 use crate::error::EnqueueError;
 use crate::event::draft::Content;
 use crate::handler::{DatabaseKind, TxRef};
@@ -16,6 +20,7 @@ use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
+use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};
 
 type DbResult<T> = Result<T, sqlx::Error>;
 
@@ -34,17 +39,25 @@ pub trait Store: sqlx::Database + Sealed {
 
     // ---- transactions -------------------------------------------------------------------------------------------------------
 
-    /// Opens a READ COMMITTED transaction on an idle connection.
+    /// Waits for the turn to write.
+    #[doc(hidden)]
+    fn turn(pool: &Pool<Self>) -> impl Future<Output = Turn> + Send;
+
+    /// Opens a transaction that will write, on an idle connection whose session has the turn.
     #[doc(hidden)]
     fn begin(connection: &mut Self::Connection) -> impl Future<Output = DbResult<Transaction<'_, Self>>> + Send;
 
     /// Commits the transaction of that run, and returns an error unless everything in it is durable (C1).
     #[doc(hidden)]
-    fn commit(tx: Transaction<'_, Self>, stamp: Stamp) -> impl Future<Output = DbResult<()>> + Send;
+    fn commit(tx: Transaction<'_, Self>, stamp: Stamp) -> impl Future<Output = Result<(), Refused>> + Send;
+
+    /// Rolls a run's transaction back and leaves the connection as it was before [`begin`](Self::begin).
+    #[doc(hidden)]
+    fn rollback(tx: Transaction<'_, Self>) -> impl Future<Output = DbResult<()>> + Send;
 
     /// Fails unless the connection is still in the transaction that wrote this stamp, and it is not aborted (C1).
     #[doc(hidden)]
-    fn prove(connection: &mut Self::Connection, run: Stamp) -> impl Future<Output = DbResult<()>> + Send;
+    fn prove(connection: &mut Self::Connection, run: Stamp) -> impl Future<Output = Result<(), Refused>> + Send;
 
     /// The transaction as handlers see it.
     #[doc(hidden)]
@@ -53,6 +66,10 @@ pub trait Store: sqlx::Database + Sealed {
     /// What an error of the driver says about the database.
     #[doc(hidden)]
     fn condition(error: &(dyn std::error::Error + 'static)) -> Option<Condition>;
+
+    /// What a person can do about an error with this code when a runtime starts.
+    #[doc(hidden)]
+    fn cure(code: Option<&str>) -> &'static str;
 
     /// Whether the database answers and accepts writes; the error says why not.
     #[doc(hidden)]
@@ -77,6 +94,19 @@ pub trait Store: sqlx::Database + Sealed {
         key: &'static str,
         value: &str,
     ) -> impl Future<Output = DbResult<String>> + Send;
+
+    /// Replaces the value `from` under `key`, and only that one.
+    #[doc(hidden)]
+    fn replace_setting(
+        connection: &mut Self::Connection,
+        key: &'static str,
+        from: &str,
+        to: &str,
+    ) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// Makes this process the one that works with the database, where only one may; puts back what an earlier one had claimed.
+    #[doc(hidden)]
+    fn own(pool: &Pool<Self>) -> impl Future<Output = Result<Ownership, NotOwned>> + Send;
 
     // ---- outbox -------------------------------------------------------------------------------------------------------------
 
@@ -132,11 +162,13 @@ pub trait Store: sqlx::Database + Sealed {
 
     // ---- inbox --------------------------------------------------------------------------------------------------------------
 
-    /// Inserts the dedup record, first in the handler's transaction, unless there is one. One statement.
+    /// Inserts the dedup record, first in the handler's transaction, unless there is one. With a message of a database queue the same
+    /// statement takes the message out of it, and inserts nothing if the claim is lost. One statement.
     #[doc(hidden)]
     fn insert_inbox(
         connection: &mut Self::Connection,
         entry: &InboxEntry,
+        from: Option<&QueueKey>,
     ) -> impl Future<Output = DbResult<Option<Stamp>>> + Send;
 
     /// Whether the dedup record of a run that has not committed is durable: then the handler has committed by itself.
@@ -203,6 +235,63 @@ pub trait Store: sqlx::Database + Sealed {
         limit: i64,
     ) -> impl Future<Output = DbResult<u64>> + Send;
 
+    // ---- broker "database" --------------------------------------------------------------------------------------------------
+
+    /// Binds queues. Bindings that are there stay.
+    #[doc(hidden)]
+    fn bind(connection: &mut Self::Connection, bindings: &[Binding]) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// Those of these bindings that are not there.
+    #[doc(hidden)]
+    fn unbound(
+        connection: &mut Self::Connection,
+        bindings: &[Binding],
+    ) -> impl Future<Output = DbResult<Vec<Binding>>> + Send;
+
+    /// Whether anything was ever bound to the queue, or lies in it.
+    #[doc(hidden)]
+    fn queue_known(connection: &mut Self::Connection, queue: &str) -> impl Future<Output = DbResult<bool>> + Send;
+
+    /// Takes due rows of the outbox, puts them into the queues that are bound, and marks them Published, in one transaction. Rows that no queue
+    /// wants, or that cannot be sent, stay claimed, to be settled by the caller. One statement.
+    #[doc(hidden)]
+    fn route_due(
+        connection: &mut Self::Connection,
+        claim: &RouteClaim,
+    ) -> impl Future<Output = DbResult<Vec<RoutedRow>>> + Send;
+
+    /// Claims messages of a queue; increments their deliveries (C3). One statement.
+    #[doc(hidden)]
+    fn claim_queue(
+        connection: &mut Self::Connection,
+        claim: &QueueClaim,
+    ) -> impl Future<Output = DbResult<Vec<QueueRow>>> + Send;
+
+    /// Extends the leases of claims that still live; returns how many messages it extended.
+    #[doc(hidden)]
+    fn renew_queue(
+        connection: &mut Self::Connection,
+        claim_ids: &[String],
+        lease: Duration,
+    ) -> impl Future<Output = DbResult<u64>> + Send;
+
+    /// Takes a message out of its queue; whether the claim was still ours.
+    #[doc(hidden)]
+    fn ack_queue(connection: &mut Self::Connection, key: &QueueKey) -> impl Future<Output = DbResult<bool>> + Send;
+
+    /// Gives messages back unhandled, their delivery taken back.
+    #[doc(hidden)]
+    fn put_back_queue(
+        connection: &mut Self::Connection,
+        keys: &[QueueKey],
+    ) -> impl Future<Output = DbResult<u64>> + Send;
+
+    /// How many messages are in a queue, claimed ones too; counts stop at a bound.
+    #[doc(hidden)]
+    fn queue_depth(connection: &mut Self::Connection, queue: &str) -> impl Future<Output = DbResult<u64>> + Send;
+
+    // ---- retention of the inbox ---------------------------------------------------------------------------------------------
+
     /// Keeps a consumer's floor where it is for a while: an instance works on an old backlog.
     #[doc(hidden)]
     fn hold_floor(
@@ -225,6 +314,54 @@ pub enum Condition {
     Unavailable,
     /// The server ended a transaction that idled too long: the handler's own doing.
     IdleInTransaction,
+}
+
+/// Why a run's transaction was not committed.
+#[derive(Debug)]
+pub enum Refused {
+    /// A statement in it failed and its error was ignored: the database had given the transaction up.
+    Aborted,
+    /// It is not the transaction that the run began: the handler ended that one by itself.
+    Ended,
+    /// The database said no, or said nothing.
+    Database(sqlx::Error),
+}
+
+impl From<sqlx::Error> for Refused {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// The right to work with a database that only one process may work with; shared by the runtimes of that process. Given up when dropped.
+#[derive(Debug, Clone, Default)]
+pub struct Ownership {
+    /// Held, not read.
+    _lock: Option<std::sync::Arc<std::fs::File>>,
+}
+
+impl Ownership {
+    /// Of a database that any number of processes may work with.
+    pub(crate) const fn shared() -> Self {
+        Self { _lock: None }
+    }
+}
+
+/// Why this process may not work with the database.
+#[derive(Debug)]
+pub enum NotOwned {
+    /// Another process does; what is known of it.
+    Taken(String),
+    /// The database said no.
+    Database(sqlx::Error),
+    /// The lock file cannot be used.
+    LockFile(std::io::Error),
+}
+
+impl From<sqlx::Error> for NotOwned {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
 }
 
 /// Whether the database accepts writes.

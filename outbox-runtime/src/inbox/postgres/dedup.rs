@@ -4,6 +4,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use crate::inbox::{Disposition, InboxEntry, InboxRecord, Stamp};
+use crate::queue::QueueKey;
 
 /// Inserts unless the event is known or older than the floor. The same statement makes sure that the commit is flushed, whatever the
 /// role's `synchronous_commit` is: the ack that follows it must not outlive it.
@@ -13,6 +14,18 @@ WITH flushed AS MATERIALIZED (
 )
 INSERT INTO inbox_messages (consumer, event_id, state, enqueued_at, event_version, fingerprint)
 SELECT $1, $2, 'Processed', COALESCE($3, now()), $4, $5 FROM flushed
+WHERE $3 IS NULL OR NOT EXISTS (SELECT FROM inbox_floors WHERE consumer = $1 AND floor > $3)
+ON CONFLICT (consumer, event_id) DO NOTHING
+RETURNING txid_current() AS transaction, pg_backend_pid() AS session";
+
+/// The same with a message of a database queue: it leaves its queue in the same statement. A lost claim inserts nothing.
+const INSERT_AND_TAKE: &str = "
+WITH flushed AS MATERIALIZED (
+    SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END AS done
+),
+taken AS (DELETE FROM queue_messages WHERE message_id = $6 AND locked_by = $7 RETURNING message_id)
+INSERT INTO inbox_messages (consumer, event_id, state, enqueued_at, event_version, fingerprint)
+SELECT $1, $2, 'Processed', COALESCE($3, now()), $4, $5 FROM flushed, taken
 WHERE $3 IS NULL OR NOT EXISTS (SELECT FROM inbox_floors WHERE consumer = $1 AND floor > $3)
 ON CONFLICT (consumer, event_id) DO NOTHING
 RETURNING txid_current() AS transaction, pg_backend_pid() AS session";
@@ -29,15 +42,19 @@ SELECT EXISTS (SELECT FROM inbox_messages
 pub(crate) async fn insert_inbox(
     connection: &mut PgConnection,
     entry: &InboxEntry,
+    from: Option<&QueueKey>,
 ) -> Result<Option<Stamp>, sqlx::Error> {
-    let row = sqlx::query(INSERT)
+    let query = sqlx::query(if from.is_some() { INSERT_AND_TAKE } else { INSERT })
         .bind(&entry.consumer)
         .bind(&entry.event_id)
         .bind(entry.enqueued_at)
         .bind(entry.version)
-        .bind(entry.fingerprint.as_slice())
-        .fetch_optional(connection)
-        .await?;
+        .bind(entry.fingerprint.as_slice());
+    let query = match from {
+        Some(key) => query.bind(key.message_id).bind(&key.claim_id),
+        None => query,
+    };
+    let row = query.fetch_optional(connection).await?;
     row.map(|row| stamp(&row)).transpose()
 }
 

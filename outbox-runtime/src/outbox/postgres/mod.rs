@@ -5,7 +5,7 @@ mod insert;
 mod maintain;
 mod settle;
 
-pub(crate) use self::claim::{claim, renew};
+pub(crate) use self::claim::{claim, millis, renew};
 pub(crate) use self::insert::insert;
 pub(crate) use self::maintain::{outbox_stats, purge_published, put_back_expired, release};
 pub(crate) use self::settle::settle;

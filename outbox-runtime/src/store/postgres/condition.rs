@@ -56,6 +56,21 @@ fn of_code(code: Option<&str>) -> Option<Condition> {
     }
 }
 
+pub(super) fn cure(code: Option<&str>) -> &'static str {
+    match code {
+        Some("28P01" | "28000") => "check user and password in the URL, and the server's pg_hba.conf",
+        Some("3D000") => "create the database, or correct its name in the URL",
+        Some("42501") => {
+            "give the user CREATE and USAGE on the schema, or run the migrations as its owner (`outbox::migrations::sql()`) and start with `Migrations::Check`"
+        }
+        Some("42P01") => "the tables are missing: start once with `Migrations::Run`, or call `outbox::migrate(&pool)`",
+        Some("3F000") => "no schema to create the tables in: create it, and set `search_path` for this user",
+        Some("53300") => "the server has no free connections: raise max_connections, or make the pools smaller",
+        Some("25006") => "the server is a standby or read-only: connect to the primary",
+        _ => "see the server's log",
+    }
+}
+
 pub(super) async fn probe(connection: &mut PgConnection) -> Result<Writable, sqlx::Error> {
     let read_only: bool =
         sqlx::query_scalar("SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean")

@@ -6,8 +6,10 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{Connection, PgConnection, SqlSafeStr as _};
 
 /// Version, name, SQL: in the order in which they run. A test compares this table with the directory.
-pub(crate) const MIGRATIONS: &[(i64, &str, &str)] =
-    &[(1, "outbox", include_str!("../../../migrations/postgres/0001_outbox.sql"))];
+pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "outbox", include_str!("../../../migrations/postgres/0001_outbox.sql")),
+    (2, "database_broker", include_str!("../../../migrations/postgres/0002_database_broker.sql")),
+];
 
 /// Our migrations table: an application's own `_sqlx_migrations` stays its own.
 const TABLE: &str = "_outbox_migrations";
@@ -72,4 +74,19 @@ pub(super) async fn remember(
         .execute(&mut *connection)
         .await?;
     sqlx::query_scalar("SELECT value FROM outbox_settings WHERE key = $1").bind(key).fetch_one(connection).await
+}
+
+pub(super) async fn replace_setting(
+    connection: &mut PgConnection,
+    key: &'static str,
+    from: &str,
+    to: &str,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE outbox_settings SET value = $3 WHERE key = $1 AND value = $2")
+        .bind(key)
+        .bind(from)
+        .bind(to)
+        .execute(connection)
+        .await?;
+    Ok(())
 }

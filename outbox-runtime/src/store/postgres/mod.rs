@@ -8,8 +8,9 @@ pub(crate) use self::migrate::MIGRATIONS;
 
 use std::time::Duration;
 
-use sqlx::{PgConnection, Postgres, Transaction};
+use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
+use crate::broker::topology::Binding;
 use crate::error::EnqueueError;
 use crate::event::draft::Content;
 use crate::handler::{DatabaseKind, TxRef};
@@ -19,7 +20,9 @@ use crate::inbox::{
 };
 use crate::outbox::postgres as outbox;
 use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
-use crate::store::{Condition, Sealed, Store, Writable};
+use crate::queue::postgres as queue;
+use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};
+use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
 
 type DbResult<T> = Result<T, sqlx::Error>;
 
@@ -28,15 +31,23 @@ impl Sealed for Postgres {}
 impl Store for Postgres {
     const KIND: DatabaseKind = DatabaseKind::Postgres;
 
+    async fn turn(_pool: &PgPool) -> Turn {
+        Turn::free()
+    }
+
     async fn begin(connection: &mut PgConnection) -> DbResult<Transaction<'_, Postgres>> {
         transaction::begin(connection).await
     }
 
-    async fn commit(tx: Transaction<'_, Postgres>, stamp: Stamp) -> DbResult<()> {
+    async fn commit(tx: Transaction<'_, Postgres>, stamp: Stamp) -> Result<(), Refused> {
         transaction::commit(tx, stamp).await
     }
 
-    async fn prove(connection: &mut PgConnection, run: Stamp) -> DbResult<()> {
+    async fn rollback(tx: Transaction<'_, Postgres>) -> DbResult<()> {
+        tx.rollback().await
+    }
+
+    async fn prove(connection: &mut PgConnection, run: Stamp) -> Result<(), Refused> {
         transaction::prove(connection, run).await
     }
 
@@ -46,6 +57,10 @@ impl Store for Postgres {
 
     fn condition(error: &(dyn std::error::Error + 'static)) -> Option<Condition> {
         condition::condition(error)
+    }
+
+    fn cure(code: Option<&str>) -> &'static str {
+        condition::cure(code)
     }
 
     async fn probe(connection: &mut PgConnection) -> DbResult<Writable> {
@@ -62,6 +77,19 @@ impl Store for Postgres {
 
     async fn remember(connection: &mut PgConnection, key: &'static str, value: &str) -> DbResult<String> {
         migrate::remember(connection, key, value).await
+    }
+
+    async fn replace_setting(
+        connection: &mut PgConnection,
+        key: &'static str,
+        from: &str,
+        to: &str,
+    ) -> DbResult<()> {
+        migrate::replace_setting(connection, key, from, to).await
+    }
+
+    async fn own(_pool: &PgPool) -> Result<Ownership, NotOwned> {
+        Ok(Ownership::shared())
     }
 
     async fn insert(connection: &mut PgConnection, contents: &[Content]) -> Result<(), EnqueueError> {
@@ -96,8 +124,12 @@ impl Store for Postgres {
         outbox::outbox_stats(connection).await
     }
 
-    async fn insert_inbox(connection: &mut PgConnection, entry: &InboxEntry) -> DbResult<Option<Stamp>> {
-        inbox::insert_inbox(connection, entry).await
+    async fn insert_inbox(
+        connection: &mut PgConnection,
+        entry: &InboxEntry,
+        from: Option<&QueueKey>,
+    ) -> DbResult<Option<Stamp>> {
+        inbox::insert_inbox(connection, entry, from).await
     }
 
     async fn committed_by_handler(connection: &mut PgConnection, entry: &InboxEntry, stamp: Stamp) -> DbResult<bool> {
@@ -147,5 +179,41 @@ impl Store for Postgres {
 
     async fn hold_floor(connection: &mut PgConnection, consumer: &str, for_time: Duration) -> DbResult<()> {
         inbox::hold_floor(connection, consumer, for_time).await
+    }
+
+    async fn bind(connection: &mut PgConnection, bindings: &[Binding]) -> DbResult<()> {
+        queue::bind(connection, bindings).await
+    }
+
+    async fn unbound(connection: &mut PgConnection, bindings: &[Binding]) -> DbResult<Vec<Binding>> {
+        queue::unbound(connection, bindings).await
+    }
+
+    async fn queue_known(connection: &mut PgConnection, name: &str) -> DbResult<bool> {
+        queue::queue_known(connection, name).await
+    }
+
+    async fn route_due(connection: &mut PgConnection, claim: &RouteClaim) -> DbResult<Vec<RoutedRow>> {
+        queue::route_due(connection, claim).await
+    }
+
+    async fn claim_queue(connection: &mut PgConnection, claim: &QueueClaim) -> DbResult<Vec<QueueRow>> {
+        queue::claim_queue(connection, claim).await
+    }
+
+    async fn renew_queue(connection: &mut PgConnection, claim_ids: &[String], lease: Duration) -> DbResult<u64> {
+        queue::renew_queue(connection, claim_ids, lease).await
+    }
+
+    async fn ack_queue(connection: &mut PgConnection, key: &QueueKey) -> DbResult<bool> {
+        queue::ack_queue(connection, key).await
+    }
+
+    async fn put_back_queue(connection: &mut PgConnection, keys: &[QueueKey]) -> DbResult<u64> {
+        queue::put_back_queue(connection, keys).await
+    }
+
+    async fn queue_depth(connection: &mut PgConnection, name: &str) -> DbResult<u64> {
+        queue::queue_depth(connection, name).await
     }
 }

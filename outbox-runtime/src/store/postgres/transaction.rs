@@ -1,8 +1,10 @@
 //! Begin and commit with proof (C1).
 
+use sqlx::error::DatabaseError;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Transaction};
 
 use crate::inbox::Stamp;
+use crate::store::Refused;
 
 /// In an aborted transaction the division fails with 25P02; outside of one, or in another than the one that the run began, with 22012. So a
 /// handler that swallowed a SQL error, or that ended the transaction by itself, cannot reach `COMMIT`, which the server would answer with a
@@ -17,9 +19,18 @@ fn proof_sql(stamp: Stamp) -> String {
 }
 
 /// The proof alone, before the events that a handler collected are written: outside its transaction they would be committed at once.
-pub(super) async fn prove(connection: &mut PgConnection, stamp: Stamp) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(AssertSqlSafe(proof_sql(stamp))).execute(connection).await?;
+pub(super) async fn prove(connection: &mut PgConnection, stamp: Stamp) -> Result<(), Refused> {
+    sqlx::raw_sql(AssertSqlSafe(proof_sql(stamp))).execute(connection).await.map_err(refused)?;
     Ok(())
+}
+
+/// What the proof's error says.
+fn refused(error: sqlx::Error) -> Refused {
+    match error.as_database_error().and_then(DatabaseError::code).as_deref() {
+        Some("25P02") => Refused::Aborted,
+        Some("22012") => Refused::Ended,
+        _ => Refused::Database(error),
+    }
 }
 
 /// The session of a dropped run. Its server process may be in a statement that does not notice a closed socket, with the run's locks.
@@ -31,8 +42,8 @@ pub(super) async fn begin(connection: &mut PgConnection) -> Result<Transaction<'
     connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await
 }
 
-pub(super) async fn commit(mut tx: Transaction<'_, Postgres>, stamp: Stamp) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(AssertSqlSafe(commit_sql(stamp))).execute(&mut *tx).await?;
+pub(super) async fn commit(mut tx: Transaction<'_, Postgres>, stamp: Stamp) -> Result<(), Refused> {
+    sqlx::raw_sql(AssertSqlSafe(commit_sql(stamp))).execute(&mut *tx).await.map_err(refused)?;
     // Dropping it queues the ROLLBACK of the empty transaction that the trailing BEGIN opened.
     drop(tx);
     Ok(())

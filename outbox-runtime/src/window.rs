@@ -1,4 +1,5 @@
-//! The bound on what lies between claim and settle, in rows and bytes, and the claims that must be renewed meanwhile.
+//! The bound on what lies between a claim and its end, in rows and bytes, and the claims that must be renewed meanwhile: the relay's rows
+//! between claim and settle, a consumer's messages between claim and ack.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,8 +37,8 @@ impl Window {
         Arc::new(Self { rows, bytes, state: Mutex::default(), freed: Notify::new() })
     }
 
-    /// Waits until a batch of `rows` fits, and returns the room in rows and bytes. Only one task waits.
-    pub(crate) async fn room(&self, rows: usize) -> (usize, usize) {
+    /// Waits until at least `least` rows fit, and returns the room in rows, at most `most`, and in bytes. Only one task waits.
+    pub(crate) async fn room(&self, least: usize, most: usize) -> (usize, usize) {
         loop {
             let freed = self.freed.notified();
             {
@@ -45,8 +46,8 @@ impl Window {
                 let (free_rows, free_bytes) =
                     (self.rows.saturating_sub(state.rows), self.bytes.saturating_sub(state.bytes));
                 // A quarter of the bytes, or an empty window: one large body must not wait for ever.
-                if free_rows >= rows.min(self.rows) && (free_bytes >= self.bytes / 4 || state.rows == 0) {
-                    return (free_rows.min(rows), free_bytes);
+                if free_rows >= least.min(self.rows) && (free_bytes >= self.bytes / 4 || state.rows == 0) {
+                    return (free_rows.min(most), free_bytes);
                 }
             }
             freed.await;
@@ -101,13 +102,13 @@ mod tests {
     async fn a_share_comes_back_whatever_happens_to_its_batch() {
         let window = Window::new(10, 100);
         let claim: Arc<str> = Arc::from("a");
-        assert_eq!(window.room(5).await, (5, 100));
+        assert_eq!(window.room(5, 5).await, (5, 100));
         let permit = window.take(&claim, 8, 50);
         assert_eq!(window.claims(), ["a"]);
-        let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), window.room(5)).await;
+        let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), window.room(5, 5)).await;
         assert!(waiting.is_err(), "2 of 10 rows are free");
         drop(permit);
-        assert_eq!(window.room(5).await, (5, 100));
+        assert_eq!(window.room(5, 5).await, (5, 100));
         assert!(window.claims().is_empty());
     }
 
@@ -116,8 +117,8 @@ mod tests {
         let window = Window::new(10, 100);
         let claim: Arc<str> = Arc::from("a");
         let permit = window.take(&claim, 1, 1000);
-        assert!(tokio::time::timeout(std::time::Duration::from_millis(20), window.room(1)).await.is_err());
+        assert!(tokio::time::timeout(std::time::Duration::from_millis(20), window.room(1, 1)).await.is_err());
         drop(permit);
-        assert_eq!(window.room(1).await, (1, 100));
+        assert_eq!(window.room(1, 1).await, (1, 100));
     }
 }

@@ -1,0 +1,59 @@
+//! What an operator gets to know of an event's way: metrics, and a log line where somebody may have to act.
+
+use std::time::Duration;
+
+use crate::outbox::Fate;
+use crate::relay::fate::Word;
+use crate::telemetry::{RepeatedBy, names};
+
+/// What is told of an event.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told<'a> {
+    pub(super) event_id: &'a str,
+    pub(super) event_type: &'a str,
+    /// Attempts spent before this one.
+    pub(super) attempt_count: i32,
+}
+
+#[cfg(feature = "rabbitmq")]
+impl<'a> From<&'a crate::outbox::ClaimedRow> for Told<'a> {
+    fn from(row: &'a crate::outbox::ClaimedRow) -> Self {
+        Self { event_id: &row.event_id, event_type: &row.event_type, attempt_count: row.attempt_count }
+    }
+}
+
+/// Records a verdict and its fate; `latency` is the time since the event was written.
+pub(super) fn record(
+    event: Told<'_>,
+    word: &Word,
+    fate: &Fate,
+    exchange: &str,
+    latency: Duration,
+    held: &RepeatedBy,
+) {
+    let label = || event.event_type.to_owned();
+    match word {
+        Word::Published => {
+            metrics::histogram!(names::PUBLISH_LATENCY_SECONDS, "event" => label()).record(latency);
+        }
+        Word::Unroutable(_) | Word::NoExchange(_) => {
+            metrics::counter!(names::UNROUTABLE, "event" => label()).increment(1);
+        }
+        Word::Nacked(_) => metrics::counter!(names::NACKED, "exchange" => exchange.to_owned()).increment(1),
+        Word::Refused(_) => metrics::counter!(names::REFUSED, "event" => label()).increment(1),
+        Word::Unknown(_) => metrics::counter!(names::UNKNOWN).increment(1),
+    }
+    match fate {
+        Fate::Published => metrics::counter!(names::PUBLISHED, "event" => label()).increment(1),
+        Fate::Failed { error } => {
+            metrics::counter!(names::FAILED, "event" => label()).increment(1);
+            tracing::error!(event_id = %event.event_id, event = %event.event_type, %error, attempts = event.attempt_count.saturating_add(1), "an event is Failed: its attempts are spent");
+        }
+        Fate::Retry { spent: true, error, .. } if event.attempt_count == 0 => {
+            if let Some(events) = held.note(event.event_type, error) {
+                tracing::warn!(event_id = %event.event_id, event = %event.event_type, events, %error, "an event is held; it is tried again with backoff");
+            }
+        }
+        _ => {}
+    }
+}

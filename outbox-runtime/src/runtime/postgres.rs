@@ -1,0 +1,70 @@
+//! Pools on PostgreSQL.
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use sqlx::Postgres;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use crate::error::StartProblem;
+use crate::runtime::Database;
+use crate::runtime::bootstrap::Connections;
+use crate::runtime::pools::Pools;
+
+/// Connections of the relay: claim, settle, renew, maintain.
+const RELAY_CONNECTIONS: u32 = 4;
+/// Connections of consumers that claim from queues of the database: a claim is short, so they share.
+const QUEUE_CONNECTIONS: u32 = 4;
+/// Connections beside those of handlers: parking, re-runs, retention, probes.
+const SPARE_CONNECTIONS: u32 = 4;
+
+/// The service's pool or one of our own, and a small one for the relay.
+pub(super) fn pools(database: Database, connections: Connections) -> Result<Pools<Postgres>, StartProblem> {
+    let (service, own) = match database {
+        Database::Postgres(pool) => (pool, false),
+        Database::Url(text) => {
+            // The parser's own message may quote the URL.
+            let options = PgConnectOptions::from_str(&text).map_err(|_| {
+                StartProblem::new(
+                    "DATABASE_URL",
+                    "is not a PostgreSQL URL",
+                    "write it like this: postgres://user:password@host:5432/database; escape special characters of the password with %",
+                )
+            })?;
+            let pool = own_pool(connections.handlers + SPARE_CONNECTIONS).connect_lazy_with(options.application_name("outbox"));
+            (pool, true)
+        }
+    };
+    let options = PgConnectOptions::clone(&service.connect_options());
+    let shown = shown(&options);
+    let relay = own_pool(RELAY_CONNECTIONS + connections.queues.min(QUEUE_CONNECTIONS)).connect_lazy_with(options.application_name("outbox relay"));
+    Ok(Pools { service, own, relay, shown, warns_of_size: true })
+}
+
+/// A pool of ours: whatever the role's defaults are, single statements run in READ COMMITTED (S8), and a transaction that we forget does not
+/// hold its locks for ever.
+fn own_pool(connections: u32) -> PgPoolOptions {
+    PgPoolOptions::new()
+        .min_connections(0)
+        .max_connections(connections.max(2))
+        .acquire_timeout(Duration::from_secs(10))
+        .after_connect(|connection, _| {
+            Box::pin(async move {
+                sqlx::raw_sql("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
+                    .execute(connection)
+                    .await?;
+                Ok(())
+            })
+        })
+}
+
+/// `host:port/database` of what is tried, for messages.
+fn shown(options: &PgConnectOptions) -> String {
+    format!(
+        "{}@{}:{}/{}",
+        options.get_username(),
+        options.get_socket().map_or_else(|| options.get_host().to_owned(), |path| path.display().to_string()),
+        options.get_port(),
+        options.get_database().unwrap_or(options.get_username()),
+    )
+}
