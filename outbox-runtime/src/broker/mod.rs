@@ -2,6 +2,7 @@
 
 #[cfg(all(feature = "postgres", feature = "rabbitmq"))]
 pub(crate) mod rabbitmq;
+pub(crate) mod topic;
 pub(crate) mod topology;
 
 use std::fmt;
