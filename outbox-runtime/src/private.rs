@@ -15,6 +15,12 @@ pub use inventory;
 pub use linkme;
 pub use sqlx::Transaction;
 
+/// Whether a message with this routing key goes to a queue with this binding, for the test that asks RabbitMQ the same.
+#[doc(hidden)]
+pub fn topic_matches(binding_key: &str, routing_key: &str) -> bool {
+    crate::broker::topic::matches(binding_key, routing_key)
+}
+
 /// Fails to compile if a const path holds no event name.
 #[allow(clippy::panic, reason = "a panic in a constant is a compile error")]
 pub const fn check_event_name(text: &str) {

@@ -1,12 +1,13 @@
 -- The broker "database": what is bound to which queue, and the messages that wait in the queues.
 
 -- A binding key with wildcards as a regular expression over words that each end with a dot, as AMQP defines them: `*` is one word, `#` is
--- any number of words, also none. NULL if the key has no wildcard.
+-- any number of words, also none. NULL if the key has no wildcard. The function's text is read again in every session: strings with E mean
+-- the same also where standard_conforming_strings is off.
 CREATE FUNCTION outbox_topic_pattern(binding_key text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 AS $$
 SELECT CASE WHEN string_to_array(binding_key, '.') && ARRAY['*', '#'] THEN (
-    SELECT '^' || string_agg(CASE word WHEN '*' THEN '[^.]*\.' WHEN '#' THEN '(?:[^.]*\.)*'
-                             ELSE regexp_replace(word, '[][\\^$|?*+(){}]', '\\\&', 'g') || '\.' END, '' ORDER BY place) || '$'
+    SELECT '^' || string_agg(CASE word WHEN '*' THEN E'[^.]*\\.' WHEN '#' THEN E'(?:[^.]*\\.)*'
+                             ELSE regexp_replace(word, E'[][\\\\^$|?*+(){}]', E'\\\\\\&', 'g') || E'\\.' END, '' ORDER BY place) || '$'
     FROM unnest(string_to_array(binding_key, '.')) WITH ORDINALITY AS words (word, place)
 ) END $$;
 

@@ -2,6 +2,7 @@
 
 #[cfg(all(feature = "rabbitmq", any(feature = "postgres", feature = "sqlite")))]
 pub(crate) mod rabbitmq;
+pub(crate) mod topic;
 pub(crate) mod topology;
 
 use std::fmt;

@@ -49,6 +49,7 @@ mod statements;
 mod steady_memory;
 mod telemetry;
 mod tls;
+mod topics;
 mod topology;
 mod unroutable;
 mod wire_format;
