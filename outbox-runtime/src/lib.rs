@@ -13,10 +13,10 @@ pub mod event;
 pub mod handler;
 mod inbox;
 pub mod migrations;
+pub mod outbox;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod pace;
 mod queue;
-pub mod outbox;
 mod registry;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod relay;

@@ -341,7 +341,8 @@ fn commit_end<DB: Store>(refused: Refused) -> End {
         (Some(Condition::Conflict), _) => End::Conflict(error.to_string()),
         (Some(Condition::IdleInTransaction), _) => End::Failed(
             FailureKind::Aborted,
-            "the server ended the transaction because it was idle for too long (idle_in_transaction_session_timeout)".to_owned(),
+            "the server ended the transaction because it was idle for too long (idle_in_transaction_session_timeout)"
+                .to_owned(),
         ),
         (None, sqlx::Error::Database(_)) => End::Failed(FailureKind::Error, format!("the commit failed: {error}")),
         _ => End::Lost(error.to_string()),

@@ -115,9 +115,8 @@ impl<DB: Store> Consumer<DB> {
         let rerun = self.supervised(format!("reruns {name}"), move || rerun::run(Arc::clone(&consumer)));
         loops.spawn_on(rerun, &self.handle);
         let (consumer, from) = (Arc::clone(self), transport.clone());
-        let retention = self.supervised(format!("retention {name}"), move || {
-            retention::run(Arc::clone(&consumer), from.clone())
-        });
+        let retention =
+            self.supervised(format!("retention {name}"), move || retention::run(Arc::clone(&consumer), from.clone()));
         loops.spawn_on(retention, &self.handle);
     }
 

@@ -126,7 +126,12 @@ fn presence(
     }
 }
 
-fn arguments(handler: &HandlerDescriptor, states: &StateMap, database: Option<DatabaseKind>, problems: &mut Vec<StartProblem>) {
+fn arguments(
+    handler: &HandlerDescriptor,
+    states: &StateMap,
+    database: Option<DatabaseKind>,
+    problems: &mut Vec<StartProblem>,
+) {
     let subject = || format!("handler `{}` ({})", handler.name, handler.place());
     let mut requirements = Requirements::default();
     (handler.requires)(&mut requirements);

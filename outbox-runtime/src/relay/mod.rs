@@ -27,14 +27,14 @@ use tokio_util::task::TaskTracker;
 use crate::broker::{Declare, Transport};
 #[cfg(feature = "rabbitmq")]
 use crate::outbox::{ClaimedRow, Settlement};
-#[cfg(feature = "rabbitmq")]
-use crate::window::Permit;
-use crate::window::Window;
 use crate::runtime::health::Board;
 use crate::runtime::supervise::supervise;
 use crate::store::Store;
 use crate::store::session::{Session, within};
 use crate::telemetry::RepeatedBy;
+#[cfg(feature = "rabbitmq")]
+use crate::window::Permit;
+use crate::window::Window;
 
 /// How a relay works. Every figure is bounded, so that memory does not depend on the backlog.
 #[derive(Debug, Clone)]

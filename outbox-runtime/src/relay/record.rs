@@ -23,14 +23,7 @@ impl<'a> From<&'a crate::outbox::ClaimedRow> for Told<'a> {
 }
 
 /// Records a verdict and its fate; `latency` is the time since the event was written.
-pub(super) fn record(
-    event: Told<'_>,
-    word: &Word,
-    fate: &Fate,
-    exchange: &str,
-    latency: Duration,
-    held: &RepeatedBy,
-) {
+pub(super) fn record(event: Told<'_>, word: &Word, fate: &Fate, exchange: &str, latency: Duration, held: &RepeatedBy) {
     let label = || event.event_type.to_owned();
     match word {
         Word::Published => {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::outbox::{ClaimLimits, Fate, Settlement, wake};
+use crate::outbox::{ClaimLimits, Settlement, wake};
 use crate::pace::Pace;
 use crate::queue::{RouteClaim, RoutedRow};
 use crate::relay::fate::{Budget, Word, fate};

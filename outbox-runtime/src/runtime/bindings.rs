@@ -36,10 +36,7 @@ pub(super) async fn declare<DB: Store>(
 
 fn problem(binding: Binding) -> EntityProblem {
     EntityProblem {
-        entity: format!(
-            "binding of queue {:?} to exchange {:?} by {:?}",
-            binding.queue, binding.exchange, binding.key
-        ),
+        entity: format!("binding of queue {:?} to exchange {:?} by {:?}", binding.queue, binding.exchange, binding.key),
         problem: "is not in `queue_bindings`, so its events reach no handler".to_owned(),
         cure: "start once with `Declare::On`, or insert the row".to_owned(),
     }

@@ -10,7 +10,7 @@ use crate::registry::table::table;
 use crate::runtime::engine::{Engine, Running};
 use crate::runtime::pools::Pools;
 use crate::runtime::setup::Setup;
-use crate::runtime::{Database, RuntimeBuilder, database};
+use crate::runtime::{RuntimeBuilder, database};
 use crate::store::Store;
 
 pub(super) async fn start(mut builder: RuntimeBuilder) -> Result<Arc<dyn Engine>> {

@@ -31,13 +31,15 @@ pub(super) fn pools(database: Database, connections: Connections) -> Result<Pool
                     "write it like this: postgres://user:password@host:5432/database; escape special characters of the password with %",
                 )
             })?;
-            let pool = own_pool(connections.handlers + SPARE_CONNECTIONS).connect_lazy_with(options.application_name("outbox"));
+            let pool = own_pool(connections.handlers + SPARE_CONNECTIONS)
+                .connect_lazy_with(options.application_name("outbox"));
             (pool, true)
         }
     };
     let options = PgConnectOptions::clone(&service.connect_options());
     let shown = shown(&options);
-    let relay = own_pool(RELAY_CONNECTIONS + connections.queues.min(QUEUE_CONNECTIONS)).connect_lazy_with(options.application_name("outbox relay"));
+    let relay = own_pool(RELAY_CONNECTIONS + connections.queues.min(QUEUE_CONNECTIONS))
+        .connect_lazy_with(options.application_name("outbox relay"));
     Ok(Pools { service, own, relay, shown, warns_of_size: true })
 }
 

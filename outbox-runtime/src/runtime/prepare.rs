@@ -10,8 +10,8 @@ use crate::error::StartProblem;
 use crate::runtime::engine::STATEMENT;
 use crate::runtime::health::Board;
 use crate::runtime::{Migrations, explain};
-use crate::store::{NotOwned, Ownership, Store};
 use crate::store::session::{Session, within};
+use crate::store::{NotOwned, Ownership, Store};
 use crate::telemetry::Repeated;
 
 /// How long the first look at the database may take before the runtime starts without it.

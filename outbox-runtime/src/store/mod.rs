@@ -5,7 +5,7 @@ pub(crate) mod postgres;
 pub(crate) mod session;
 mod turn;
 
-pub use self::turn::Turn;
+pub(crate) use self::turn::Turn;
 
 use std::future::Future;
 use std::time::Duration;

@@ -31,10 +31,7 @@ pub(crate) async fn bind(connection: &mut PgConnection, bindings: &[Binding]) ->
     Ok(())
 }
 
-pub(crate) async fn unbound(
-    connection: &mut PgConnection,
-    bindings: &[Binding],
-) -> Result<Vec<Binding>, sqlx::Error> {
+pub(crate) async fn unbound(connection: &mut PgConnection, bindings: &[Binding]) -> Result<Vec<Binding>, sqlx::Error> {
     let column = |value: fn(&Binding) -> &str| bindings.iter().map(value).collect::<Vec<_>>();
     let rows: Vec<(String, String, String)> = sqlx::query_as(UNBOUND)
         .bind(column(|b| &b.queue))

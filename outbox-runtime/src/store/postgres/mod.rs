@@ -79,12 +79,7 @@ impl Store for Postgres {
         migrate::remember(connection, key, value).await
     }
 
-    async fn replace_setting(
-        connection: &mut PgConnection,
-        key: &'static str,
-        from: &str,
-        to: &str,
-    ) -> DbResult<()> {
+    async fn replace_setting(connection: &mut PgConnection, key: &'static str, from: &str, to: &str) -> DbResult<()> {
         migrate::replace_setting(connection, key, from, to).await
     }
 
