@@ -12,6 +12,9 @@ pub enum Database {
     /// A pool of the service's own. Handlers run on it; the relay opens a small pool of its own with the same options.
     #[cfg(feature = "postgres")]
     Postgres(sqlx::PgPool),
+    /// A pool on a SQLite file. The runtime opens pools of its own on the same file, with the same options.
+    #[cfg(feature = "sqlite")]
+    Sqlite(sqlx::SqlitePool),
     /// A URL: `postgres://user:password@host/database`, or `sqlite://path/to/file.db?mode=rwc`.
     Url(String),
 }
@@ -22,6 +25,8 @@ impl fmt::Debug for Database {
         match self {
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => f.write_str("Postgres(..)"),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => f.write_str("Sqlite(..)"),
             Self::Url(_) => f.write_str("Url(..)"),
         }
     }
@@ -41,12 +46,28 @@ impl From<&sqlx::PgPool> for Database {
     }
 }
 
+#[cfg(feature = "sqlite")]
+impl From<sqlx::SqlitePool> for Database {
+    fn from(pool: sqlx::SqlitePool) -> Self {
+        Self::Sqlite(pool)
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl From<&sqlx::SqlitePool> for Database {
+    fn from(pool: &sqlx::SqlitePool) -> Self {
+        Self::Sqlite(pool.clone())
+    }
+}
+
 /// Which kind of database it is; an error for a URL that this build cannot use.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(super) fn kind(database: &Database) -> Result<DatabaseKind, StartProblem> {
     match database {
         #[cfg(feature = "postgres")]
         Database::Postgres(_) => Ok(DatabaseKind::Postgres),
+        #[cfg(feature = "sqlite")]
+        Database::Sqlite(_) => Ok(DatabaseKind::Sqlite),
         Database::Url(url) => check_scheme("DATABASE_URL", url),
     }
 }
