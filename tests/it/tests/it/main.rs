@@ -12,6 +12,7 @@ mod causality;
 mod chain;
 mod claim_statement;
 mod dead_letter_queue;
+mod database_broker;
 mod deaf_consumer;
 mod dedup_window;
 mod enqueue;
