@@ -1,11 +1,13 @@
 //! The outbox: events written in the caller's own transaction, claimed and settled by the relay.
 
+mod begin;
 mod enqueue;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod row;
 pub(crate) mod wake;
 
+pub use self::begin::begin;
 pub use self::enqueue::{enqueue, enqueue_all, enqueue_on_connection};
 pub use self::row::{ClaimLimits, ClaimedRow, Fate, OutboxStats, STATS_BOUND, Settlement};
 

@@ -72,6 +72,8 @@ pub(super) async fn start(mut builder: RuntimeBuilder) -> Result<Arc<dyn Engine>
             let connections = checked.connections();
             checked.launch(crate::runtime::postgres::pools(database, connections)).await
         }
+        #[cfg(feature = "sqlite")]
+        (Some(DatabaseKind::Sqlite), Some(database)) => checked.launch(crate::runtime::sqlite::pools(database)).await,
         _ => Err(StartError::new(checked.problems).into()),
     }
 }
