@@ -35,6 +35,7 @@ mod memory_alarm;
 mod meter;
 mod migrating;
 mod missing_exchange;
+mod moving;
 mod packaging;
 mod parked_retry;
 mod poison;
