@@ -11,6 +11,7 @@ mod cancelled_callers;
 mod causality;
 mod chain;
 mod claim_statement;
+mod crashes;
 mod database_broker;
 mod dead_letter_queue;
 mod deaf_consumer;
