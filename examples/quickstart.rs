@@ -27,14 +27,22 @@ async fn place_order(pool: &SqlitePool, number: i64) -> Result<(), BoxError> {
     if placed.rows_affected() == 1 {
         order.enqueue(&mut tx).await?;
     }
-    if number % 10 == 0 { tx.rollback().await? } else { tx.commit().await? }
+    if number % 10 == 0 {
+        tx.rollback().await?
+    } else {
+        tx.commit().await?
+    }
     Ok(())
 }
 
 /// A consumer: the reservation and the record that this event was handled are committed together.
 #[handler(consumer = "inventory")]
 async fn reserve_stock(order: OrderCreated, db: &mut SqliteConnection) -> sqlx::Result<()> {
-    sqlx::query(include_str!("quickstart/reserve_stock.sql")).bind(order.order_id).bind(order.quantity).execute(db).await?;
+    sqlx::query(include_str!("quickstart/reserve_stock.sql"))
+        .bind(order.order_id)
+        .bind(order.quantity)
+        .execute(db)
+        .await?;
     Ok(())
 }
 

@@ -33,7 +33,11 @@ macro_rules! on {
                     sqlx::query("INSERT INTO intended (id) VALUES ($1)").bind(&id).execute(&mut *tx).await?;
                     Ticked { id }.enqueue(&mut tx).await?;
                 }
-                if number % 10 == 9 { tx.rollback().await? } else { tx.commit().await? }
+                if number % 10 == 9 {
+                    tx.rollback().await?
+                } else {
+                    tx.commit().await?
+                }
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
             Ok(())
@@ -63,7 +67,8 @@ async fn main() -> anyhow::Result<()> {
         runtime.shutdown().await;
         return Ok(());
     }
-    let _ = sqlite; {
+    let _ = sqlite;
+    {
         let pool = sqlx::PgPool::connect(&url).await?;
         println!("worker started");
         produce_on_postgres(pool).await
