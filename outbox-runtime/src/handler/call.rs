@@ -23,6 +23,9 @@ pub enum TxRef<'t, 'c> {
     /// A transaction on PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres(&'t mut sqlx::Transaction<'c, sqlx::Postgres>),
+    /// A transaction on SQLite.
+    #[cfg(feature = "sqlite")]
+    Sqlite(&'t mut sqlx::Transaction<'c, sqlx::Sqlite>),
     /// No transaction: keeps the lifetimes in use in builds without a database.
     #[doc(hidden)]
     None(PhantomData<(&'t (), &'c ())>),

@@ -1,9 +1,12 @@
 //! The outbox: events written in the caller's own transaction, claimed and settled by the relay.
 
+mod columns;
 mod enqueue;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod row;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
 pub(crate) mod wake;
 
 pub use self::enqueue::{enqueue, enqueue_all, enqueue_on_connection};

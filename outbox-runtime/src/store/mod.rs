@@ -3,6 +3,8 @@
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 pub(crate) mod session;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
 mod turn;
 
 pub(crate) use self::turn::Turn;
