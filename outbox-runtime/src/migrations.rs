@@ -28,3 +28,20 @@ pub fn sql() -> Vec<Script> {
         .map(|(version, name, sql)| Script { version: *version, name, sql })
         .collect()
 }
+
+/// The migrations for SQLite, in the order in which they run. The file must be in WAL mode (`PRAGMA journal_mode = WAL`).
+///
+/// ```
+/// # extern crate outbox_runtime as outbox;
+/// # #[cfg(feature = "sqlite")]
+/// for script in outbox::migrations::sqlite_sql() {
+///     println!("-- {:04} {}\n{}", script.version, script.name, script.sql);
+/// }
+/// ```
+#[cfg(feature = "sqlite")]
+pub fn sqlite_sql() -> Vec<Script> {
+    crate::store::sqlite::MIGRATIONS
+        .iter()
+        .map(|(version, name, sql)| Script { version: *version, name, sql })
+        .collect()
+}

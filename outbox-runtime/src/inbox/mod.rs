@@ -3,6 +3,8 @@
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod row;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
 
 pub(crate) use self::row::{
     Disposition, FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, ParkedStatus,

@@ -25,9 +25,9 @@ pub struct InboxEntry {
 /// What a run's dedup record was written by: tells later whether the handler has ended the transaction by itself (C1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// The transaction's number.
+    /// The transaction's number; on SQLite the dedup record's row number.
     pub transaction: i64,
-    /// The server process.
+    /// The server process; on SQLite the number of the run.
     pub session: i32,
 }
 

@@ -1,10 +1,13 @@
 //! The outbox: events written in the caller's own transaction, claimed and settled by the relay.
 
 mod begin;
+mod columns;
 mod enqueue;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod row;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
 pub(crate) mod wake;
 
 pub use self::begin::begin;

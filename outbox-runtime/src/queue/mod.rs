@@ -4,6 +4,8 @@ mod message;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod row;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
 
 pub(crate) use self::message::message;
 pub(crate) use self::row::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};

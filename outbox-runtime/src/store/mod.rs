@@ -3,6 +3,8 @@
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 pub(crate) mod session;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
 mod turn;
 
 pub(crate) use self::turn::Turn;
@@ -352,6 +354,7 @@ impl Ownership {
     }
 
     /// Of a database that any number of processes may work with.
+    #[cfg(feature = "postgres")]
     pub(crate) const fn shared() -> Self {
         Self { _lock: None }
     }

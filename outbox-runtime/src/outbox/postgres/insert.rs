@@ -4,9 +4,9 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use crate::error::EnqueueError;
+use crate::event::EventId;
 use crate::event::draft::Content;
-use crate::event::{EventId, HeaderMap};
-use crate::outbox::own_header;
+use crate::outbox::columns::{bytes, headers, version};
 
 const INSERT_ONE: &str = "
 INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, event_type, event_version, exchange, routing_key, envelope,
@@ -91,27 +91,4 @@ async fn insert_many(connection: &mut PgConnection, contents: &[Content]) -> Res
         .map(|content| content.event_id.clone())
         .collect();
     Err(EnqueueError::Duplicate { ids })
-}
-
-/// The caller's headers and ours in one column.
-fn headers(content: &Content) -> HeaderMap {
-    let mut headers = content.headers.clone();
-    let mut add = |key: &str, value: Option<&str>| {
-        if let Some(value) = value {
-            headers.insert(key.to_owned(), value.into());
-        }
-    };
-    add(own_header::CORRELATION, content.correlation_id.as_deref());
-    add(own_header::CAUSATION, content.causation_id.as_deref());
-    add(own_header::TRACEPARENT, content.trace.as_ref().map(|trace| trace.traceparent()));
-    add(own_header::TRACESTATE, content.trace.as_ref().and_then(|trace| trace.tracestate()));
-    headers
-}
-
-fn version(version: u32) -> i32 {
-    i32::try_from(version).unwrap_or(i32::MAX)
-}
-
-fn bytes(payload: &str) -> i32 {
-    i32::try_from(payload.len()).unwrap_or(i32::MAX)
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use outbox::{Broker, handler, handlers};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, SqliteConnection};
 
 #[outbox::event(name = "worker.ticked", exchange = "worker.events", key = id)]
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -46,7 +46,7 @@ macro_rules! on {
 }
 
 on!(effect_in_postgres, "worker-postgres", PgConnection, produce_on_postgres, sqlx::PgPool);
-//on!(effect_in_sqlite, "worker-sqlite", SqliteConnection, produce_on_sqlite, sqlx::SqlitePool);
+on!(effect_in_sqlite, "worker-sqlite", SqliteConnection, produce_on_sqlite, sqlx::SqlitePool);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -60,15 +60,22 @@ async fn main() -> anyhow::Result<()> {
         .database_url(&url)
         .lease(Duration::from_secs(1), Duration::from_millis(500))
         .poll_interval(Duration::from_millis(50));
-    let builder = builder.registry(handlers![effect_in_postgres]);
+    let builder = if sqlite {
+        builder.registry(handlers![effect_in_sqlite])
+    } else {
+        builder.registry(handlers![effect_in_postgres])
+    };
     let runtime = builder.start().await?;
     if arguments.iter().any(|argument| argument == "--drain") {
         runtime.idle().await;
         runtime.shutdown().await;
         return Ok(());
     }
-    let _ = sqlite;
-    {
+    if sqlite {
+        let pool = sqlx::SqlitePool::connect(&url).await?;
+        println!("worker started");
+        produce_on_sqlite(pool).await
+    } else {
         let pool = sqlx::PgPool::connect(&url).await?;
         println!("worker started");
         produce_on_postgres(pool).await

@@ -84,3 +84,13 @@ async fn heavy_two_hundred_kills_on_postgres_lose_and_double_nothing() {
     db.execute(TABLES).await;
     storm(&db.url(), db.pool()).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_two_hundred_kills_on_sqlite_lose_and_double_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(directory.path().join("storm.db"));
+    let pool = sqlx::SqlitePool::connect_with(options.create_if_missing(true)).await.unwrap();
+    outbox::migrate(&pool).await.expect("migrations");
+    sqlx::raw_sql(TABLES).execute(&pool).await.unwrap();
+    storm(&format!("sqlite://{}", directory.path().join("storm.db").display()), &pool).await;
+}

@@ -1,0 +1,111 @@
+//! Enqueue: one statement for one event, and one for many.
+
+use serde::Serialize;
+use sqlx::SqliteConnection;
+
+use crate::error::EnqueueError;
+use crate::event::EventId;
+use crate::event::draft::Content;
+use crate::outbox::columns::{bytes, headers, version};
+use crate::store::sqlite::sql::array;
+
+const INSERT_ONE: &str = "
+INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, event_type, event_version, exchange, routing_key, envelope,
+                             payload, payload_bytes, headers, occurred_at, unroutable)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?4, ?7, ?8, ?9, ?10, ?11, ?12)
+ON CONFLICT (event_id) DO NOTHING";
+
+/// All or none, also on a connection without a transaction: one statement, which inserts nothing if one of the ids is there.
+const INSERT_MANY: &str = "
+INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, event_type, event_version, exchange, routing_key, envelope,
+                             payload, payload_bytes, headers, occurred_at, unroutable)
+SELECT value ->> 'event_id', value ->> 'aggregate_type', value ->> 'aggregate_id', value ->> 'event_type', value ->> 'event_version',
+       value ->> 'exchange', value ->> 'event_type', value ->> 'envelope', value ->> 'payload', value ->> 'payload_bytes',
+       value ->> 'headers', value ->> 'occurred_at', value ->> 'unroutable'
+FROM json_each(?1)
+WHERE NOT EXISTS (SELECT 1 FROM outbox_messages WHERE event_id IN (SELECT value FROM json_each(?2)))";
+
+const KNOWN: &str = "SELECT event_id FROM outbox_messages WHERE event_id IN (SELECT value FROM json_each(?1))";
+
+/// A row as `json_each` hands it to the statement; texts in it are texts of their own.
+#[derive(Serialize)]
+struct New<'a> {
+    event_id: &'a str,
+    aggregate_type: &'a str,
+    aggregate_id: &'a str,
+    event_type: &'a str,
+    event_version: i32,
+    exchange: &'a str,
+    envelope: &'a str,
+    payload: &'a str,
+    payload_bytes: i32,
+    headers: String,
+    occurred_at: i64,
+    unroutable: &'a str,
+}
+
+pub(crate) async fn insert(connection: &mut SqliteConnection, contents: &[Content]) -> Result<(), EnqueueError> {
+    match contents {
+        [] => Ok(()),
+        [one] => insert_one(connection, one).await,
+        many => insert_many(connection, many).await,
+    }
+}
+
+fn new(content: &Content) -> Result<New<'_>, sqlx::Error> {
+    let event = &content.descriptor;
+    Ok(New {
+        event_id: content.event_id.as_str(),
+        aggregate_type: event.aggregate,
+        aggregate_id: &content.aggregate_id,
+        event_type: event.name,
+        event_version: version(event.version),
+        exchange: event.exchange,
+        envelope: event.envelope.as_str(),
+        payload: &content.payload,
+        payload_bytes: bytes(&content.payload),
+        headers: serde_json::to_string(&headers(content)).map_err(|error| sqlx::Error::Encode(Box::new(error)))?,
+        occurred_at: content.occurred_at.timestamp_micros(),
+        unroutable: event.unroutable.as_str(),
+    })
+}
+
+async fn insert_one(connection: &mut SqliteConnection, content: &Content) -> Result<(), EnqueueError> {
+    let new = new(content)?;
+    let done = sqlx::query(INSERT_ONE)
+        .bind(new.event_id)
+        .bind(new.aggregate_type)
+        .bind(new.aggregate_id)
+        .bind(new.event_type)
+        .bind(new.event_version)
+        .bind(new.exchange)
+        .bind(new.envelope)
+        .bind(new.payload)
+        .bind(new.payload_bytes)
+        .bind(new.headers)
+        .bind(new.occurred_at)
+        .bind(new.unroutable)
+        .execute(connection)
+        .await?;
+    if done.rows_affected() == 1 {
+        Ok(())
+    } else {
+        Err(EnqueueError::Duplicate { ids: vec![content.event_id.clone()] })
+    }
+}
+
+async fn insert_many(connection: &mut SqliteConnection, contents: &[Content]) -> Result<(), EnqueueError> {
+    let rows = array(&contents.iter().map(new).collect::<Result<Vec<_>, _>>()?)?;
+    let ids = array(&contents.iter().map(|content| content.event_id.as_str()).collect::<Vec<_>>())?;
+    let done = sqlx::query(INSERT_MANY).bind(rows).bind(&ids).execute(&mut *connection).await?;
+    if done.rows_affected() > 0 {
+        return Ok(());
+    }
+    let known: Vec<String> = sqlx::query_scalar(KNOWN).bind(ids).fetch_all(connection).await?;
+    let ids: Vec<EventId> = contents
+        .iter()
+        .filter(|content| known.iter().any(|id| id == content.event_id.as_str()))
+        .map(|content| content.event_id.clone())
+        .collect();
+    Err(EnqueueError::Duplicate { ids })
+}

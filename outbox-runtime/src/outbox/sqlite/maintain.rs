@@ -1,0 +1,103 @@
+//! What runs at intervals: expired leases, retention, figures.
+
+use std::time::Duration;
+
+use sqlx::{Row, SqliteConnection};
+
+use crate::outbox::{OutboxStats, STATS_BOUND};
+use crate::store::sqlite::sql::{age, array, micros, now};
+
+/// Asked before anything is written, here and below: what finds nothing takes no lock.
+pub(crate) const EXPIRED: &str = concat!(
+    "SELECT EXISTS (SELECT 1 FROM outbox_messages WHERE status = 'Processing' AND locked_until < ",
+    now!(),
+    ")"
+);
+
+pub(crate) const PUT_BACK_EXPIRED: &str = concat!(
+    "
+UPDATE outbox_messages SET status = 'Pending', locked_by = NULL, locked_until = NULL
+WHERE rowid IN (SELECT rowid FROM outbox_messages WHERE status = 'Processing' AND locked_until < ",
+    now!(),
+    " ORDER BY locked_until LIMIT ?1)"
+);
+
+pub(crate) const RELEASE: &str = "
+UPDATE outbox_messages SET status = 'Pending', locked_by = NULL, locked_until = NULL
+WHERE status = 'Processing' AND locked_by IN (SELECT value FROM json_each(?1))";
+
+pub(crate) const OLD: &str = concat!(
+    "SELECT EXISTS (SELECT 1 FROM outbox_messages WHERE status = 'Published' AND published_at < ",
+    now!(),
+    " - ?1)"
+);
+
+pub(crate) const PURGE_PUBLISHED: &str = concat!(
+    "
+DELETE FROM outbox_messages
+WHERE rowid IN (SELECT rowid FROM outbox_messages WHERE status = 'Published' AND published_at < ",
+    now!(),
+    " - ?1 ORDER BY published_at, event_id LIMIT ?2)"
+);
+
+/// Each count is a bounded scan of a partial index; the oldest event is the least of three index heads.
+pub(crate) const STATS: &str = concat!(
+    "
+SELECT ",
+    now!(),
+    " AS now,
+  (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_due WHERE status = 'Pending' LIMIT ?1)) AS pending,
+  (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_leased WHERE status = 'Processing' LIMIT ?1)) AS processing,
+  (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_held
+                         WHERE status <> 'Published' AND last_error IS NOT NULL AND status <> 'Failed' LIMIT ?1)) AS held,
+  (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_held
+                         WHERE status <> 'Published' AND last_error IS NOT NULL AND status = 'Failed' LIMIT ?1)) AS failed,
+  (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_leased
+                         WHERE status = 'Processing' AND locked_until < ",
+    now!(),
+    " LIMIT ?1)) AS expired,
+  (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_due
+   WHERE status = 'Pending' ORDER BY next_attempt_at, event_id LIMIT 1) AS waiting_since,
+  (SELECT min(enqueued_at) FROM (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_leased
+   WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000)) AS claimed_since,
+  (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_held
+   WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1) AS held_since"
+);
+
+pub(crate) async fn release(connection: &mut SqliteConnection, claim_ids: &[String]) -> Result<u64, sqlx::Error> {
+    Ok(sqlx::query(RELEASE).bind(array(claim_ids)?).execute(connection).await?.rows_affected())
+}
+
+pub(crate) async fn put_back_expired(connection: &mut SqliteConnection, limit: i64) -> Result<u64, sqlx::Error> {
+    if !sqlx::query_scalar(EXPIRED).fetch_one(&mut *connection).await? {
+        return Ok(0);
+    }
+    Ok(sqlx::query(PUT_BACK_EXPIRED).bind(limit).execute(connection).await?.rows_affected())
+}
+
+pub(crate) async fn purge_published(
+    connection: &mut SqliteConnection,
+    keep: Duration,
+    limit: i64,
+) -> Result<u64, sqlx::Error> {
+    if !sqlx::query_scalar(OLD).bind(micros(keep)).fetch_one(&mut *connection).await? {
+        return Ok(0);
+    }
+    Ok(sqlx::query(PURGE_PUBLISHED).bind(micros(keep)).bind(limit).execute(connection).await?.rows_affected())
+}
+
+pub(crate) async fn outbox_stats(connection: &mut SqliteConnection) -> Result<OutboxStats, sqlx::Error> {
+    let row = sqlx::query(STATS).bind(STATS_BOUND).fetch_one(connection).await?;
+    let count = |name: &str| row.try_get::<i64, _>(name).map(|n| u64::try_from(n).unwrap_or(0));
+    let since = |name: &str| row.try_get::<Option<i64>, _>(name);
+    let heads = [since("waiting_since")?, since("claimed_since")?, since("held_since")?];
+    let now = row.try_get("now")?;
+    Ok(OutboxStats {
+        pending: count("pending")?,
+        processing: count("processing")?,
+        held: count("held")?,
+        failed: count("failed")?,
+        expired: count("expired")?,
+        oldest: heads.into_iter().flatten().min().map(|since| age(now, since)),
+    })
+}

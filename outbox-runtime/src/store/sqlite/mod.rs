@@ -1,0 +1,248 @@
+//! SQLite as a store: the statements live with the outbox and the inbox; transactions, conditions and the schema live here.
+//!
+//! One writer at a time: whoever writes has the turn. What needs more than one statement runs in one transaction, or in the open one.
+
+mod begin;
+mod condition;
+mod file;
+mod migrate;
+mod own;
+mod recover;
+pub(crate) mod run;
+pub(crate) mod sql;
+#[cfg(test)]
+mod tests;
+mod transaction;
+mod turn;
+
+pub(crate) use self::migrate::MIGRATIONS;
+
+use std::time::Duration;
+
+use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
+
+use crate::broker::topology::Binding;
+use crate::error::EnqueueError;
+use crate::event::draft::Content;
+use crate::handler::{DatabaseKind, TxRef};
+use crate::inbox::sqlite as inbox;
+use crate::inbox::{
+    FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
+};
+use crate::outbox::sqlite as outbox;
+use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
+use crate::queue::sqlite as queue;
+use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};
+use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
+
+type DbResult<T> = Result<T, sqlx::Error>;
+
+impl Sealed for Sqlite {}
+
+impl Store for Sqlite {
+    const KIND: DatabaseKind = DatabaseKind::Sqlite;
+
+    async fn turn(pool: &SqlitePool) -> Turn {
+        turn::turn(pool).await
+    }
+
+    async fn begin(connection: &mut SqliteConnection) -> DbResult<Transaction<'_, Sqlite>> {
+        transaction::begin(connection).await
+    }
+
+    async fn begin_for_user(pool: &SqlitePool) -> DbResult<Transaction<'static, Sqlite>> {
+        begin::begin_for_user(pool).await
+    }
+
+    async fn commit(tx: Transaction<'_, Sqlite>, stamp: Stamp) -> Result<(), Refused> {
+        transaction::commit(tx, stamp).await
+    }
+
+    async fn rollback(tx: Transaction<'_, Sqlite>) -> DbResult<()> {
+        transaction::rollback(tx).await
+    }
+
+    async fn prove(connection: &mut SqliteConnection, run: Stamp) -> Result<(), Refused> {
+        transaction::prove(connection, run).await
+    }
+
+    fn tx_ref<'t, 'c>(tx: &'t mut Transaction<'c, Sqlite>) -> TxRef<'t, 'c> {
+        TxRef::Sqlite(tx)
+    }
+
+    fn condition(error: &(dyn std::error::Error + 'static)) -> Option<Condition> {
+        condition::condition(error)
+    }
+
+    fn cure(code: Option<&str>) -> &'static str {
+        condition::cure(code)
+    }
+
+    async fn probe(connection: &mut SqliteConnection) -> DbResult<Writable> {
+        condition::probe(connection).await
+    }
+
+    async fn migrate(connection: &mut SqliteConnection) -> Result<(), sqlx::migrate::MigrateError> {
+        migrate::migrate(connection).await
+    }
+
+    async fn missing_migrations(connection: &mut SqliteConnection) -> DbResult<Vec<String>> {
+        migrate::missing(connection).await
+    }
+
+    async fn remember(connection: &mut SqliteConnection, key: &'static str, value: &str) -> DbResult<String> {
+        migrate::remember(connection, key, value).await
+    }
+
+    async fn replace_setting(
+        connection: &mut SqliteConnection,
+        key: &'static str,
+        from: &str,
+        to: &str,
+    ) -> DbResult<()> {
+        migrate::replace_setting(connection, key, from, to).await
+    }
+
+    async fn own(pool: &SqlitePool) -> Result<Ownership, NotOwned> {
+        own::own(pool).await
+    }
+
+    async fn insert(connection: &mut SqliteConnection, contents: &[Content]) -> Result<(), EnqueueError> {
+        outbox::insert(connection, contents).await
+    }
+
+    async fn claim(
+        connection: &mut SqliteConnection,
+        claim_id: &str,
+        limits: ClaimLimits,
+    ) -> DbResult<Vec<ClaimedRow>> {
+        outbox::claim(connection, claim_id, limits).await
+    }
+
+    async fn renew(connection: &mut SqliteConnection, claim_ids: &[String], lease: Duration) -> DbResult<u64> {
+        outbox::renew(connection, claim_ids, lease).await
+    }
+
+    async fn settle(connection: &mut SqliteConnection, settlements: &[Settlement]) -> DbResult<u64> {
+        outbox::settle(connection, settlements).await
+    }
+
+    async fn release(connection: &mut SqliteConnection, claim_ids: &[String]) -> DbResult<u64> {
+        outbox::release(connection, claim_ids).await
+    }
+
+    async fn put_back_expired(connection: &mut SqliteConnection, limit: i64) -> DbResult<u64> {
+        outbox::put_back_expired(connection, limit).await
+    }
+
+    async fn purge_published(connection: &mut SqliteConnection, keep: Duration, limit: i64) -> DbResult<u64> {
+        outbox::purge_published(connection, keep, limit).await
+    }
+
+    async fn outbox_stats(connection: &mut SqliteConnection) -> DbResult<OutboxStats> {
+        outbox::outbox_stats(connection).await
+    }
+
+    async fn insert_inbox(
+        connection: &mut SqliteConnection,
+        entry: &InboxEntry,
+        from: Option<&QueueKey>,
+    ) -> DbResult<Option<Stamp>> {
+        inbox::insert_inbox(connection, entry, from).await
+    }
+
+    async fn committed_by_handler(
+        connection: &mut SqliteConnection,
+        entry: &InboxEntry,
+        stamp: Stamp,
+    ) -> DbResult<bool> {
+        inbox::committed_by_handler(connection, entry, stamp).await
+    }
+
+    async fn end_session(_connection: &mut SqliteConnection, stamp: Stamp) -> DbResult<()> {
+        run::interrupt(stamp.session);
+        Ok(())
+    }
+
+    async fn inbox_record(connection: &mut SqliteConnection, entry: &InboxEntry) -> DbResult<InboxRecord> {
+        inbox::inbox_record(connection, entry).await
+    }
+
+    async fn park(connection: &mut SqliteConnection, parked: &NewParked) -> DbResult<bool> {
+        inbox::park(connection, parked).await
+    }
+
+    async fn claim_parked(connection: &mut SqliteConnection, claim: &ParkedClaim) -> DbResult<Vec<ParkedRow>> {
+        inbox::claim_parked(connection, claim).await
+    }
+
+    async fn alone_due(connection: &mut SqliteConnection, consumer: &str) -> DbResult<bool> {
+        inbox::alone_due(connection, consumer).await
+    }
+
+    async fn begin_rerun(connection: &mut SqliteConnection, parked_id: i64, claim_id: &str) -> DbResult<Option<Stamp>> {
+        inbox::begin_rerun(connection, parked_id, claim_id).await
+    }
+
+    async fn repark(
+        connection: &mut SqliteConnection,
+        parked_id: i64,
+        claim_id: &str,
+        reparked: &Reparked,
+    ) -> DbResult<bool> {
+        inbox::repark(connection, parked_id, claim_id, reparked).await
+    }
+
+    async fn parked_stats(connection: &mut SqliteConnection) -> DbResult<ParkedStats> {
+        inbox::parked_stats(connection).await
+    }
+
+    async fn move_floor(
+        connection: &mut SqliteConnection,
+        consumer: &str,
+        floor: &FloorMove,
+        limit: i64,
+    ) -> DbResult<u64> {
+        inbox::move_floor(connection, consumer, floor, limit).await
+    }
+
+    async fn hold_floor(connection: &mut SqliteConnection, consumer: &str, for_time: Duration) -> DbResult<()> {
+        inbox::hold_floor(connection, consumer, for_time).await
+    }
+
+    async fn bind(connection: &mut SqliteConnection, bindings: &[Binding]) -> DbResult<()> {
+        queue::bind(connection, bindings).await
+    }
+
+    async fn unbound(connection: &mut SqliteConnection, bindings: &[Binding]) -> DbResult<Vec<Binding>> {
+        queue::unbound(connection, bindings).await
+    }
+
+    async fn queue_known(connection: &mut SqliteConnection, name: &str) -> DbResult<bool> {
+        queue::queue_known(connection, name).await
+    }
+
+    async fn route_due(connection: &mut SqliteConnection, claim: &RouteClaim) -> DbResult<Vec<RoutedRow>> {
+        queue::route_due(connection, claim).await
+    }
+
+    async fn claim_queue(connection: &mut SqliteConnection, claim: &QueueClaim) -> DbResult<Vec<QueueRow>> {
+        queue::claim_queue(connection, claim).await
+    }
+
+    async fn renew_queue(connection: &mut SqliteConnection, claim_ids: &[String], lease: Duration) -> DbResult<u64> {
+        queue::renew_queue(connection, claim_ids, lease).await
+    }
+
+    async fn ack_queue(connection: &mut SqliteConnection, key: &QueueKey) -> DbResult<bool> {
+        queue::ack_queue(connection, key).await
+    }
+
+    async fn put_back_queue(connection: &mut SqliteConnection, keys: &[QueueKey]) -> DbResult<u64> {
+        queue::put_back_queue(connection, keys).await
+    }
+
+    async fn queue_depth(connection: &mut SqliteConnection, name: &str) -> DbResult<u64> {
+        queue::queue_depth(connection, name).await
+    }
+}

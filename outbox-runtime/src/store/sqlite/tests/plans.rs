@@ -1,0 +1,118 @@
+//! No statement that runs at intervals, or for each event, reads a whole table.
+
+use sqlx::{AssertSqlSafe, Row};
+
+use super::File;
+use crate::{inbox, outbox, queue};
+
+const TABLES: [&str; 6] =
+    ["outbox_messages", "inbox_messages", "inbox_floors", "parked_messages", "queue_bindings", "queue_messages"];
+
+async fn plan(file: &File, statement: &str) -> Vec<String> {
+    let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+    let rows = sqlx::raw_sql(explain).fetch_all(&file.pool).await.unwrap();
+    rows.iter().map(|row| row.get::<String, _>("detail")).collect()
+}
+
+/// A scan of a table, or of an index that has all of its rows. Names in a plan are the statements' aliases.
+fn scan(detail: &str, partial: &[String]) -> bool {
+    let Some(rest) = detail.strip_prefix("SCAN ") else { return false };
+    let name = rest.split(' ').next().unwrap_or_default();
+    let ours = TABLES.contains(&name) || ["o", "i", "f", "q", "b", "p"].contains(&name);
+    ours && !partial.iter().any(|index| rest.ends_with(&format!(" {index}")))
+}
+
+#[tokio::test]
+async fn no_statement_reads_a_whole_table() {
+    use inbox::sqlite::statements as inbox;
+    use outbox::sqlite::statements as outbox;
+    use queue::sqlite::statements as queue;
+
+    let file = File::new().await;
+    file.sql(
+        "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 3000)
+         INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, event_type, exchange, routing_key, payload, payload_bytes,
+                                      status, published_at, locked_by, locked_until)
+         SELECT x, 'a', 'a', 'a', 'e', 'k', '{}', 2, CASE WHEN x < 2000 THEN 'Published' WHEN x < 2900 THEN 'Pending' ELSE 'Processing' END,
+                CASE WHEN x < 2000 THEN x END, CASE WHEN x >= 2900 THEN 'r' END, CASE WHEN x >= 2900 THEN x END FROM n",
+    )
+    .await;
+    file.sql(
+        "INSERT INTO queue_messages (queue, event_id, aggregate_id, event_type, event_version, exchange, routing_key, envelope, payload, headers,
+                                     occurred_at, enqueued_at, locked_by)
+         SELECT 'q' || (rowid % 3), event_id, 'a', 'a', 1, 'e', 'k', 'flat', '{}', '{}', 1, 1, CASE WHEN rowid < 50 THEN 'w' END FROM outbox_messages;
+         INSERT INTO inbox_messages (consumer, event_id, state, enqueued_at, event_version, fingerprint)
+         SELECT 'c' || (rowid % 3), event_id, 'Processed', 1, 1, x'00' FROM outbox_messages;
+         INSERT INTO parked_messages (consumer, event_id, body, properties, status, reason, isolated)
+         SELECT 'c' || (rowid % 3), event_id, x'00', '{}', CASE WHEN rowid < 900 THEN 'Retrying' ELSE 'Dead' END, 'r', rowid < 20 FROM outbox_messages;
+         INSERT INTO queue_bindings (queue, exchange, binding_key) SELECT 'q', 'e' || rowid, 'k' FROM outbox_messages;
+         INSERT INTO inbox_floors (consumer) SELECT 'c' || rowid FROM outbox_messages",
+    )
+    .await;
+    let partial: Vec<String> =
+        sqlx::query_scalar("SELECT name FROM sqlite_master WHERE type = 'index' AND sql LIKE '% WHERE %'")
+            .fetch_all(&file.pool)
+            .await
+            .unwrap();
+    let statements = [
+        outbox::DUE,
+        outbox::CLAIM,
+        outbox::RENEW,
+        outbox::SETTLE,
+        outbox::RELEASE,
+        outbox::EXPIRED,
+        outbox::PUT_BACK_EXPIRED,
+        outbox::OLD,
+        outbox::PURGE_PUBLISHED,
+        outbox::STATS,
+        inbox::INSERT,
+        inbox::TAKE,
+        inbox::RECORD,
+        inbox::COMMITTED,
+        inbox::BELOW,
+        inbox::PURGE,
+        inbox::STATS,
+        inbox::ALONE_DUE,
+        inbox::DUE,
+        inbox::BEGIN,
+        inbox::CLAIM,
+        inbox::CLAIM_ALONE,
+        queue::KNOWN,
+        queue::DEPTH,
+        queue::DUE,
+        queue::CLAIM,
+        queue::RENEW,
+        queue::ACK,
+        queue::PUT_BACK,
+        queue::TAKE,
+        queue::BINDINGS,
+        queue::PUT,
+        queue::PUBLISHED,
+        queue::HOLD,
+    ];
+    for analyzed in [false, true] {
+        if analyzed {
+            file.sql("ANALYZE").await;
+            // Connections read the statistics when they open the file.
+            file.sql("ANALYZE sqlite_schema").await;
+        }
+        for statement in statements {
+            let plan = plan(&file, statement).await;
+            assert!(!plan.is_empty(), "{statement}");
+            let scans: Vec<_> = plan.iter().filter(|detail| scan(detail, &partial)).collect();
+            assert!(scans.is_empty(), "analyzed: {analyzed}\n{statement}\n{plan:#?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_scan_is_found() {
+    let file = File::new().await;
+    for bad in [
+        "SELECT count(*) FROM outbox_messages WHERE last_error = 'x'",
+        "SELECT 1 FROM queue_messages AS q WHERE event_id = 'x'",
+    ] {
+        let plan = plan(&file, bad).await;
+        assert!(plan.iter().any(|detail| scan(detail, &[])), "{plan:?}");
+    }
+}
