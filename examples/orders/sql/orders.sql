@@ -1,9 +1,12 @@
--- The order service's own tables. The library's tables stand beside them and come from its own migrations.
+-- The order service's own tables, in a schema of their own: the database may be shared with other services. The library's tables come from its own
+-- migrations and stand where `search_path` points, by default in `public`.
 --
--- The lock lets any number of instances start at once: `IF NOT EXISTS` alone can fail when two of them create the table in the same moment.
+-- The lock lets any number of instances start at once: `IF NOT EXISTS` alone can fail when two of them create the same thing in the same moment.
 SELECT pg_advisory_xact_lock(hashtext('orders.schema'));
 
-CREATE TABLE IF NOT EXISTS orders (
+CREATE SCHEMA IF NOT EXISTS orders;
+
+CREATE TABLE IF NOT EXISTS orders.orders (
     order_id      text PRIMARY KEY,
     customer_id   text NOT NULL,
     -- Without a scale: 199.00 stays 199.00.

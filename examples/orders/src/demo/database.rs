@@ -1,4 +1,4 @@
-//! The PostgreSQL server, and a database of the demo's own on it for each service.
+//! The PostgreSQL server, and databases of the demo's own on it.
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -59,6 +59,8 @@ impl Server {
             .with_context(|| format!("creating the database {name}"))?;
         let mut url = self.url.clone();
         url.set_path(name);
+        // The library's tables are those in `public`, whatever the path of the role says: services that share a database share them.
+        url.query_pairs_mut().append_pair("options", "-c search_path=public");
         let options = options(&url)?;
         let pool = PgPoolOptions::new().max_connections(2).acquire_timeout(ANSWER).connect_lazy_with(options);
         Ok(Database { name: name.to_owned(), url: url.into(), pool })
@@ -78,8 +80,8 @@ impl Server {
     }
 }
 
-/// A database of one service.
-#[derive(Debug)]
+/// A database of one service or of both.
+#[derive(Debug, Clone)]
 pub(crate) struct Database {
     pub(crate) name: String,
     /// With its password: for the service, not for messages.
@@ -88,6 +90,11 @@ pub(crate) struct Database {
 }
 
 impl Database {
+    /// For statements that are not questions.
+    pub(crate) fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
     /// The one number that a query returns.
     pub(crate) async fn number(&self, sql: &'static str) -> anyhow::Result<i64> {
         sqlx::query_scalar(sql).fetch_one(&self.pool).await.with_context(|| format!("{}: {sql}", self.name))

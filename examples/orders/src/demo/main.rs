@@ -1,4 +1,4 @@
-//! Runs both services, loads them, kills each while it works, and compares the two databases in the end.
+//! Runs both services, loads them, kills each while it works, and compares their tables in the end.
 //!
 //! The last line on stdout is the result; the exit code is 0 only if nothing was lost and nothing doubled. Progress goes to stderr.
 
@@ -17,13 +17,14 @@ mod signals;
 mod verdict;
 mod world;
 
+use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
 use futures_util::FutureExt as _;
 
-use crate::args::Args;
+use crate::args::{Args, Asked, USAGE};
 use crate::progress::say;
 use crate::signals::Signals;
 use crate::verdict::Verdict;
@@ -32,7 +33,11 @@ use crate::world::World;
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = match Args::parse(std::env::args().skip(1)) {
-        Ok(args) => args,
+        Ok(Asked::Run(args)) => args,
+        Ok(Asked::Help) => {
+            result(USAGE);
+            return ExitCode::SUCCESS;
+        }
         Err(usage) => {
             eprintln!("{usage}");
             return ExitCode::from(2);
@@ -57,7 +62,7 @@ async fn demo(args: &Args) -> anyhow::Result<Verdict> {
     let binaries = siblings::build()?;
     // From here on a signal ends the run, not the process: there is something to clean up.
     let mut signals = Signals::listen()?;
-    let world = World::new().await?;
+    let world = World::new(args.broker).await?;
     let run = AssertUnwindSafe(run::run(args.orders, &world, &binaries)).catch_unwind();
     // The services belong to the future of the run and die with it.
     let verdict = tokio::select! {
@@ -70,6 +75,6 @@ async fn demo(args: &Args) -> anyhow::Result<Verdict> {
 }
 
 #[allow(clippy::print_stdout, reason = "the result is what this program is for")]
-fn result(verdict: &Verdict) {
-    println!("{verdict}");
+fn result(text: impl Display) {
+    println!("{text}");
 }

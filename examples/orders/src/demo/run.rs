@@ -76,11 +76,9 @@ struct Services<'a> {
 impl<'a> Services<'a> {
     fn new(world: &'a World, binaries: &Binaries) -> anyhow::Result<Self> {
         let environment = |database: &str| {
-            vec![
-                ("DATABASE_URL", database.to_owned()),
-                ("AMQP_URL", world.broker.url.clone()),
-                ("OUTBOX_NAMESPACE", world.broker.namespace.clone()),
-            ]
+            let mut environment = world.broker.environment();
+            environment.push(("DATABASE_URL", database.to_owned()));
+            environment
         };
         let order = Service::new("order-service", &binaries.orders, &world.logs, environment(&world.orders.url));
         let inventory =
@@ -108,7 +106,10 @@ impl<'a> Services<'a> {
         self.order.start().await?;
         say("the order-service is up again");
         accepted.wait_for(|accepted| *accepted >= orders / 2).await?;
-        kill::while_busy(&mut self.inventory.service, &world.inventory, world, |work| work.unreserved > 0).await?;
+        kill::while_busy(&mut self.inventory.service, &world.inventory, world, |work| {
+            work.unreserved > 0 && work.claimed != Some(0)
+        })
+        .await?;
         self.inventory.start().await?;
         say("the inventory-service is up again");
         Ok(())
@@ -155,7 +156,7 @@ struct InventoryService<'a> {
 impl InventoryService<'_> {
     async fn start(&mut self) -> anyhow::Result<()> {
         self.service.start(None)?;
-        ready(&mut self.service, async || self.world.broker.has_consumer("inventory").await).await
+        ready(&mut self.service, async || self.world.broker.inventory_consumes().await).await
     }
 }
 

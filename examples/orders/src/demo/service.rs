@@ -11,6 +11,19 @@ use anyhow::{Context as _, bail, ensure};
 /// Should the demo itself be killed, the pipe that this shell reads from closes.
 const WATCHDOG: &str = r#"cat >/dev/null; kill -s KILL "$1""#;
 
+/// Variables of the caller's shell that services do not see.
+const NOT_INHERITED: [&str; 9] = [
+    "AMQP_URL",
+    "OUTBOX_BROKER",
+    "OUTBOX_BROKER_MOVED_FROM",
+    "OUTBOX_CONSUMERS",
+    "OUTBOX_DECLARE",
+    "OUTBOX_INSTANCE",
+    "OUTBOX_MIGRATIONS",
+    "OUTBOX_NAMESPACE",
+    "OUTBOX_ROLE",
+];
+
 /// One of the two services: how it is started, and the process while it runs.
 pub(crate) struct Service {
     pub(crate) name: &'static str,
@@ -42,7 +55,7 @@ impl Service {
         let out = File::options().create(true).append(true).open(&self.log).context("the log of a service")?;
         let mut command = Command::new(&self.binary);
         // What the caller's shell says about *its* runtime is not meant for these.
-        for variable in ["OUTBOX_ROLE", "OUTBOX_CONSUMERS", "OUTBOX_MIGRATIONS", "OUTBOX_DECLARE", "OUTBOX_INSTANCE"] {
+        for variable in NOT_INHERITED {
             command.env_remove(variable);
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value))).envs(more);

@@ -1,4 +1,4 @@
-//! The comparison of the two databases.
+//! The comparison of the two services' tables.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::world::World;
 /// Orders by their id, with a count: of reservations, or of confirmations.
 type Counts = BTreeMap<String, i64>;
 
-/// What the databases say in the end.
+/// What the tables say in the end.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     /// How many orders were posted.
@@ -26,19 +26,20 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Reads both databases.
+    /// Reads the tables of both services.
     pub(crate) async fn read(world: &World, wanted: usize, unrest: Option<String>) -> anyhow::Result<Self> {
         let published =
             "SELECT count(*) FROM outbox_messages WHERE event_type = 'order.created' AND status = 'Published'";
-        let confirmations = "SELECT order_id, confirmations::bigint FROM orders";
-        let reservations = "SELECT order_id, count(*) FROM reservations GROUP BY order_id";
-        let dead = "SELECT count(*) FROM parked_messages WHERE status = 'Dead'";
+        let confirmations = "SELECT order_id, confirmations::bigint FROM orders.orders";
+        let reservations = "SELECT order_id, count(*) FROM inventory.reservations GROUP BY order_id";
+        let dead_orders = "SELECT count(*) FROM parked_messages WHERE consumer = 'orders' AND status = 'Dead'";
+        let dead_stock = "SELECT count(*) FROM parked_messages WHERE consumer = 'inventory' AND status = 'Dead'";
         Ok(Self {
             wanted,
             orders: world.orders.pairs(confirmations).await?.into_iter().collect(),
             published: world.orders.number(published).await?,
             reservations: world.inventory.pairs(reservations).await?.into_iter().collect(),
-            dead: world.orders.number(dead).await? + world.inventory.number(dead).await?,
+            dead: world.orders.number(dead_orders).await? + world.inventory.number(dead_stock).await?,
             unrest,
         })
     }

@@ -1,4 +1,4 @@
-//! What a run needs outside of itself: two databases, a namespace at the broker, a folder for logs. Gone when the run is over.
+//! What a run needs outside of itself: one database or two, a namespace at the broker, a folder for logs. Gone when the run is over.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ulid::Ulid;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, Kind, Queues, RabbitMq};
 use crate::database::{Database, Server};
 use crate::progress::say;
 
@@ -16,9 +16,9 @@ const CLOSE: Duration = Duration::from_secs(30);
 /// The surroundings of one run.
 pub(crate) struct World {
     server: Server,
-    /// The order service's.
+    /// The one of the order service.
     pub(crate) orders: Database,
-    /// The inventory service's.
+    /// The one of the inventory service: the same one, if it is the broker, too.
     pub(crate) inventory: Database,
     pub(crate) broker: Broker,
     /// Where the services log.
@@ -27,12 +27,21 @@ pub(crate) struct World {
 
 impl World {
     /// Finds the servers, and makes names that no other run has.
-    pub(crate) async fn new() -> anyhow::Result<Self> {
+    pub(crate) async fn new(broker: Kind) -> anyhow::Result<Self> {
         let id = Ulid::new().to_string().to_lowercase();
         let server = Server::find().await?;
-        let broker = Broker::find(format!("outbox-demo-{id}")).await?;
+        let rabbitmq = match broker {
+            Kind::RabbitMq => Some(RabbitMq::find(format!("outbox-demo-{id}")).await?),
+            Kind::Database => None,
+        };
         let logs = std::env::temp_dir().join(format!("outbox-demo-{id}"));
         std::fs::create_dir_all(&logs).with_context(|| format!("creating {}", logs.display()))?;
+        let Some(rabbitmq) = rabbitmq else {
+            let shared = server.create(&format!("outbox_demo_shared_{id}")).await?;
+            say(format_args!("database {}, shared by both services; no other broker", shared.name));
+            let broker = Broker::Database(Queues { database: shared.clone() });
+            return Ok(Self { server, orders: shared.clone(), inventory: shared, broker, logs });
+        };
         let orders = server.create(&format!("outbox_demo_orders_{id}")).await?;
         let inventory = match server.create(&format!("outbox_demo_inventory_{id}")).await {
             Ok(inventory) => inventory,
@@ -41,8 +50,8 @@ impl World {
                 return Err(error);
             }
         };
-        say(format_args!("databases {} and {}, namespace {}", orders.name, inventory.name, broker.namespace));
-        Ok(Self { server, orders, inventory, broker, logs })
+        say(format_args!("databases {} and {}, namespace {}", orders.name, inventory.name, rabbitmq.namespace));
+        Ok(Self { server, orders, inventory, broker: Broker::RabbitMq(rabbitmq), logs })
     }
 
     /// Removes everything, unless the run failed and somebody wants to see why.
@@ -51,28 +60,43 @@ impl World {
             self.show_logs();
         }
         if !fine && keep {
+            let names: Vec<&str> = self.databases().map(|database| database.name.as_str()).collect();
+            let queues = match &self.broker {
+                Broker::RabbitMq(server) => format!(", the queues {}.*", server.namespace),
+                Broker::Database(_) => String::new(),
+            };
             say(format_args!(
-                "kept: the databases {} and {}, the queues {}.*, the logs in {}",
-                self.orders.name,
-                self.inventory.name,
-                self.broker.namespace,
+                "kept: the databases {}{queues}, the logs in {}",
+                names.join(" and "),
                 self.logs.display()
             ));
             return;
         }
-        let close = async {
-            let (queues, orders, inventory) =
-                tokio::join!(self.broker.clear(), self.server.drop(&self.orders), self.server.drop(&self.inventory));
-            for (what, done) in [("queues", queues), ("database of orders", orders), ("database of stock", inventory)] {
-                if let Err(error) = done {
-                    say(format_args!("the {what} could not be removed: {error:#}"));
+        let drop = async {
+            for database in self.databases() {
+                if let Err(error) = self.server.drop(database).await {
+                    say(format_args!("the database {} could not be removed: {error:#}", database.name));
                 }
             }
         };
+        let clear = async {
+            if let Err(error) = self.broker.clear().await {
+                say(format_args!("the queues could not be removed: {error:#}"));
+            }
+        };
+        let close = async { tokio::join!(clear, drop) };
         if tokio::time::timeout(CLOSE, close).await.is_err() {
             say("databases or queues could not be removed: the servers do not answer");
         }
         let _ = std::fs::remove_dir_all(&self.logs);
+    }
+
+    /// One, or two.
+    fn databases(&self) -> impl Iterator<Item = &Database> {
+        [&self.orders, &self.inventory].into_iter().take(match self.broker {
+            Broker::RabbitMq(_) => 2,
+            Broker::Database(_) => 1,
+        })
     }
 
     /// The end of each log, since the rest goes away.

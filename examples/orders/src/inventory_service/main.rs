@@ -2,7 +2,7 @@
 //!
 //! It shows the library as the whole service: there is nothing but a handler, and the runtime is the main loop.
 //!
-//! Environment: `DATABASE_URL`, `AMQP_URL`, `RUST_LOG`, and what `RuntimeBuilder::from_env` reads.
+//! Environment: `DATABASE_URL`, `AMQP_URL` or `OUTBOX_BROKER=database`, `RUST_LOG`, and what `RuntimeBuilder::from_env` reads.
 
 mod events;
 mod reserve;

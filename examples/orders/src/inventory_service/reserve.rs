@@ -18,7 +18,7 @@ use crate::events::{OrderCreated, StockReserved};
 )]
 pub(crate) async fn reserve_stock(order: OrderCreated, db: &mut PgConnection) -> sqlx::Result<StockReserved> {
     let reservation_id: i64 = sqlx::query_scalar(
-        "INSERT INTO reservations (order_id, sku, quantity) VALUES ($1, $2, $3) RETURNING reservation_id",
+        "INSERT INTO inventory.reservations (order_id, sku, quantity) VALUES ($1, $2, $3) RETURNING reservation_id",
     )
     .bind(&order.order_id)
     .bind(&order.sku)

@@ -2,7 +2,7 @@
 //!
 //! It shows the library inside an application that has a main loop of its own: the web server decides when to stop, and the runtime follows.
 //!
-//! Environment: `DATABASE_URL`, `AMQP_URL`, `LISTEN` (default `127.0.0.1:8080`), `RUST_LOG`, and what `RuntimeBuilder::from_env` reads.
+//! Environment: `DATABASE_URL`, `AMQP_URL` or `OUTBOX_BROKER=database`, `LISTEN` (default `127.0.0.1:8080`), `RUST_LOG`, and what `RuntimeBuilder::from_env` reads.
 
 mod amount;
 mod api;

@@ -56,7 +56,7 @@ pub(crate) async fn place(pool: &PgPool, order: Order) -> Result<Placed, ApiErro
 /// Whether the order is new. Waits for a transaction that is inserting the same id.
 async fn insert(db: &mut PgConnection, order: &Order) -> sqlx::Result<bool> {
     let inserted = sqlx::query(
-        "INSERT INTO orders (order_id, customer_id, amount, currency, sku, quantity)
+        "INSERT INTO orders.orders (order_id, customer_id, amount, currency, sku, quantity)
          VALUES ($1, $2, $3::text::numeric, $4, $5, $6) ON CONFLICT (order_id) DO NOTHING",
     )
     .bind(&order.order_id)
@@ -80,7 +80,7 @@ async fn placed_before(pool: &PgPool, wanted: Order) -> Result<Placed, ApiError>
 /// The order with this id.
 pub(crate) async fn find(pool: &PgPool, order_id: &str) -> Result<Option<Order>, ApiError> {
     let row = sqlx::query(
-        "SELECT order_id, customer_id, amount::text AS amount, currency, sku, quantity, status FROM orders WHERE order_id = $1",
+        "SELECT order_id, customer_id, amount::text AS amount, currency, sku, quantity, status FROM orders.orders WHERE order_id = $1",
     )
     .bind(order_id)
     .fetch_optional(pool)
@@ -109,7 +109,7 @@ fn read(row: &PgRow) -> anyhow::Result<Order> {
 /// Notes that stock was reserved; false when there is no such order.
 pub(crate) async fn confirm(db: &mut PgConnection, order_id: &str) -> anyhow::Result<bool> {
     let updated = sqlx::query(
-        "UPDATE orders SET status = 'Reserved', confirmations = confirmations + 1, reserved_at = now() WHERE order_id = $1",
+        "UPDATE orders.orders SET status = 'Reserved', confirmations = confirmations + 1, reserved_at = now() WHERE order_id = $1",
     )
     .bind(order_id)
     .execute(db)

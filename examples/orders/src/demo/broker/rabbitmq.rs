@@ -16,15 +16,15 @@ const QUEUES: [&str; 2] = ["inventory", "orders"];
 /// The exchanges of the two services, and the one that the library declares for events that name none.
 const EXCHANGES: [&str; 3] = ["orders.events", "stock.events", "outbox.events"];
 
-/// A broker, and the namespace in it that is the demo's own.
-pub(crate) struct Broker {
+/// A server, and the namespace in it that is the demo's own.
+pub(crate) struct RabbitMq {
     /// With its password: for the services, not for messages.
     pub(crate) url: String,
     pub(crate) namespace: String,
     connection: Connection,
 }
 
-impl Broker {
+impl RabbitMq {
     /// Connects to the one in `AMQP_URL`, else to the standard local port.
     pub(crate) async fn find(namespace: String) -> anyhow::Result<Self> {
         let url = match std::env::var("AMQP_URL") {

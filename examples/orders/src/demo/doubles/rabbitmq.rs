@@ -1,4 +1,4 @@
-//! Publishes every tenth event a second time, as a broker does that lost an ack, or a relay that died before it wrote down a confirm.
+//! Publishes events a second time, as a broker does that lost an ack, or a relay that died before it wrote down a confirm.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use lapin::types::FieldTable;
 use lapin::{Channel, Confirmation, Consumer};
 use serde::Deserialize;
 
-use crate::broker::Broker;
+use crate::broker::RabbitMq;
 use crate::post::order_id;
 
 /// The demo's own queue beside the one of the inventory service: it gets a copy of every message, exactly as the relay published it.
@@ -25,8 +25,6 @@ pub(crate) struct Doubles {
 pub(crate) struct Late {
     publisher: Channel,
     messages: Vec<Delivery>,
-    /// How many were published again at once.
-    pub(crate) early: usize,
 }
 
 #[derive(Deserialize)]
@@ -37,7 +35,7 @@ struct Body {
 
 impl Doubles {
     /// Listens from now on; the exchange must exist.
-    pub(crate) async fn listen(broker: &Broker) -> anyhow::Result<Self> {
+    pub(super) async fn listen(broker: &RabbitMq) -> anyhow::Result<Self> {
         let channel = broker.channel().await?;
         let options = QueueDeclareOptions { exclusive: true, auto_delete: true, ..QueueDeclareOptions::default() };
         let queue = channel.queue_declare("".into(), options, FieldTable::default()).await?.name().clone();
@@ -51,11 +49,10 @@ impl Doubles {
         Ok(Self { copies, publisher })
     }
 
-    /// Waits for the events of every tenth order. Half of them are published again at once, while their first copy is still being handled; the others are
-    /// for later.
-    pub(crate) async fn early(mut self, orders: usize) -> anyhow::Result<Late> {
+    /// How many were published again at once, and the others.
+    pub(super) async fn early(mut self, orders: usize) -> anyhow::Result<(usize, Late)> {
         let mut wanted: HashSet<String> = (0..orders).step_by(10).map(order_id).collect();
-        let mut late = Late { publisher: self.publisher, messages: Vec::new(), early: 0 };
+        let (mut early, mut late) = (0, Late { publisher: self.publisher, messages: Vec::new() });
         while !wanted.is_empty() {
             let message = self.copies.next().await.context("the demo lost its connection to RabbitMQ")??;
             let body: Body = serde_json::from_slice(&message.data).context("an event that is not an order")?;
@@ -65,18 +62,17 @@ impl Doubles {
             }
             if wanted.len().is_multiple_of(2) {
                 again(&late.publisher, &message).await?;
-                late.early += 1;
+                early += 1;
             } else {
                 late.messages.push(message);
             }
         }
-        Ok(late)
+        Ok((early, late))
     }
 }
 
 impl Late {
-    /// Publishes the others again; how many there were.
-    pub(crate) async fn publish(self) -> anyhow::Result<usize> {
+    pub(super) async fn publish(self) -> anyhow::Result<usize> {
         for message in &self.messages {
             again(&self.publisher, message).await?;
         }
