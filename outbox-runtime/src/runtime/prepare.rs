@@ -53,18 +53,19 @@ impl<DB: Store> Prepare<DB> {
     }
 
     async fn look(&self) -> Result<Ownership, Unprepared> {
-        let not_yet = |error: &sqlx::Error| Unprepared::NotYet(explain::database::<DB>(SETTING, &self.shown, error));
         // The pool would try again for all of its acquire_timeout and then say no more than that; a connection of its own tells why at once.
         let options = self.pool.connect_options();
         let tried = <DB::Connection as sqlx::Connection>::connect_with(&options);
-        let probe = within(FIRST_LOOK, tried).await.map_err(|error| not_yet(&error))?;
+        let probe = within(FIRST_LOOK, tried).await.map_err(|error| self.unusable(&error))?;
         let _ = within(FIRST_LOOK, sqlx::Connection::close(probe)).await;
-        let mut session = Session::writer(&self.pool).await.map_err(|error| not_yet(&error))?;
-        let connection = session.connection().map_err(|error| not_yet(&error))?;
+        // Before the first change: a second process of another version must not touch the tables.
+        let ownership = if self.owns { self.own().await? } else { Ownership::default() };
+        let mut session = Session::writer(&self.pool).await.map_err(|error| self.unusable(&error))?;
+        let connection = session.connection().map_err(|error| self.unusable(&error))?;
         match self.migrations {
             Migrations::Run => DB::migrate(&mut *connection).await.map_err(|error| self.unmigrated(error))?,
             Migrations::Check => {
-                let missing = DB::missing_migrations(&mut *connection).await.map_err(|error| not_yet(&error))?;
+                let missing = DB::missing_migrations(&mut *connection).await.map_err(|error| self.unusable(&error))?;
                 if !missing.is_empty() {
                     return Err(Unprepared::NotYet(StartProblem::new(
                         SETTING,
@@ -77,9 +78,11 @@ impl<DB: Store> Prepare<DB> {
         }
         if let Some(kind) = self.broker_kind {
             if let Some(left) = self.moved_from {
-                DB::replace_setting(&mut *connection, "broker", left, kind).await.map_err(|error| not_yet(&error))?;
+                DB::replace_setting(&mut *connection, "broker", left, kind)
+                    .await
+                    .map_err(|error| self.unusable(&error))?;
             }
-            let known = DB::remember(&mut *connection, "broker", kind).await.map_err(|error| not_yet(&error))?;
+            let known = DB::remember(&mut *connection, "broker", kind).await.map_err(|error| self.unusable(&error))?;
             if known != kind {
                 return Err(Unprepared::Never(StartProblem::new(
                     "broker",
@@ -96,19 +99,19 @@ impl<DB: Store> Prepare<DB> {
                 )));
             }
         }
+        DB::recover(connection, &ownership).await.map_err(|error| self.unusable(&error))?;
         session.release();
-        if self.owns { self.own().await } else { Ok(Ownership::default()) }
+        Ok(ownership)
     }
 
     async fn own(&self) -> Result<Ownership, Unprepared> {
         DB::own(&self.pool).await.map_err(|error| match error {
-            NotOwned::Taken(who) => Unprepared::NotYet(StartProblem::new(
+            NotOwned::Taken(who) => Unprepared::Never(StartProblem::new(
                 SETTING,
                 format!("{}: {who}", self.shown),
                 "one process works with a SQLite file: stop the other one, or give this one a file of its own, or move to PostgreSQL; a process that only enqueues uses `Role::PublishOnly`",
             )),
-            NotOwned::Database(error) => Unprepared::NotYet(explain::database::<DB>(SETTING, &self.shown, &error)),
-            NotOwned::LockFile(error) => Unprepared::NotYet(StartProblem::new(
+            NotOwned::LockFile(error) => Unprepared::Never(StartProblem::new(
                 SETTING,
                 format!("{}: its lock file beside it cannot be used: {error}", self.shown),
                 "give the user of this process the right to create files in that directory",
@@ -116,12 +119,24 @@ impl<DB: Store> Prepare<DB> {
         })
     }
 
+    fn unusable(&self, error: &sqlx::Error) -> Unprepared {
+        let problem = explain::database::<DB>(SETTING, &self.shown, error);
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        if DB::hopeless(code.as_deref()) { Unprepared::Never(problem) } else { Unprepared::NotYet(problem) }
+    }
+
     fn unmigrated(&self, error: sqlx::migrate::MigrateError) -> Unprepared {
         use sqlx::migrate::MigrateError;
         match error {
-            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
-                Unprepared::NotYet(explain::database::<DB>(SETTING, &self.shown, &error))
-            }
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => self.unusable(&error),
+            MigrateError::VersionMissing(version) => Unprepared::Never(StartProblem::new(
+                SETTING,
+                format!(
+                    "{}: it was written by a newer version of outbox (migration {version}), which this one does not know",
+                    self.shown
+                ),
+                "start that version, or restore a backup from before; nothing was changed",
+            )),
             other => Unprepared::Never(StartProblem::new(
                 SETTING,
                 format!("{}: the tables cannot be brought up to date: {other}", self.shown),

@@ -13,8 +13,9 @@ use crate::runtime::pools::Pools;
 /// One of them writes; the others read.
 const SERVICE_CONNECTIONS: u32 = 4;
 const RELAY_CONNECTIONS: u32 = 3;
-/// How long a transaction of a user who has the file is waited for: shorter than a statement may take, so that it is tried again.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a transaction of a user who has the file is waited for: shorter than any deadline of the engine, so that the answer is that the file
+/// is locked, and not that there is none.
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Two pools of our own on the same file, with the options of the service's: what handlers commit must be on the disk before it is acked, and their
 /// transactions are watched in ways that must not reach the service's connections.

@@ -77,6 +77,10 @@ pub trait Store: sqlx::Database + Sealed {
     #[doc(hidden)]
     fn cure(code: Option<&str>) -> &'static str;
 
+    /// Whether an error with this code stays however often it is tried again.
+    #[doc(hidden)]
+    fn hopeless(code: Option<&str>) -> bool;
+
     /// Whether the database answers and accepts writes; the error says why not.
     #[doc(hidden)]
     fn probe(connection: &mut Self::Connection) -> impl Future<Output = DbResult<Writable>> + Send;
@@ -110,9 +114,13 @@ pub trait Store: sqlx::Database + Sealed {
         to: &str,
     ) -> impl Future<Output = DbResult<()>> + Send;
 
-    /// Makes this process the one that works with the database, where only one may; puts back what an earlier one had claimed.
+    /// Makes this process the one that works with the database, where only one may.
     #[doc(hidden)]
     fn own(pool: &Pool<Self>) -> impl Future<Output = Result<Ownership, NotOwned>> + Send;
+
+    /// Puts back what an earlier process had claimed, where nobody else can have claimed anything. Once for each ownership.
+    #[doc(hidden)]
+    fn recover(connection: &mut Self::Connection, ownership: &Ownership) -> impl Future<Output = DbResult<()>> + Send;
 
     // ---- outbox -------------------------------------------------------------------------------------------------------------
 
@@ -342,21 +350,40 @@ impl From<sqlx::Error> for Refused {
 /// The right to work with a database that only one process may work with; shared by the runtimes of that process. Given up when dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Ownership {
-    /// Held, not read.
-    _lock: Option<std::sync::Arc<std::fs::File>>,
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "the other databases have any number of owners"))]
+    lock: Option<std::sync::Arc<OwnedFile>>,
 }
 
+/// A lock on a file, which goes with the process.
+#[derive(Debug)]
+pub(crate) struct OwnedFile {
+    /// Held, not read.
+    _file: std::fs::File,
+    /// Whether what an earlier process had claimed was put back.
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "the other databases have leases"))]
+    recovered: tokio::sync::Mutex<bool>,
+}
+
+#[cfg(feature = "sqlite")]
+impl OwnedFile {
+    pub(crate) fn new(file: std::fs::File) -> Self {
+        Self { _file: file, recovered: tokio::sync::Mutex::new(false) }
+    }
+}
+
+#[cfg(feature = "sqlite")]
 impl Ownership {
     /// Of a database that only the holder of this lock may work with.
-    #[cfg(feature = "sqlite")]
-    pub(crate) const fn of(lock: std::sync::Arc<std::fs::File>) -> Self {
-        Self { _lock: Some(lock) }
+    pub(crate) const fn of(lock: std::sync::Arc<OwnedFile>) -> Self {
+        Self { lock: Some(lock) }
     }
 
-    /// Of a database that any number of processes may work with.
-    #[cfg(feature = "postgres")]
-    pub(crate) const fn shared() -> Self {
-        Self { _lock: None }
+    /// Held while the first owner recovers: a second runtime of this process must not begin before. Whether it was done.
+    pub(crate) async fn recovered(&self) -> Option<tokio::sync::MutexGuard<'_, bool>> {
+        match &self.lock {
+            Some(lock) => Some(lock.recovered.lock().await),
+            None => None,
+        }
     }
 }
 
@@ -365,16 +392,8 @@ impl Ownership {
 pub enum NotOwned {
     /// Another process does; what is known of it.
     Taken(String),
-    /// The database said no.
-    Database(sqlx::Error),
     /// The lock file cannot be used.
     LockFile(std::io::Error),
-}
-
-impl From<sqlx::Error> for NotOwned {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(error)
-    }
 }
 
 /// Whether the database accepts writes.

@@ -67,6 +67,11 @@ impl Store for Postgres {
         condition::cure(code)
     }
 
+    fn hopeless(_code: Option<&str>) -> bool {
+        // Somebody may create the database, or give the right, while the service waits.
+        false
+    }
+
     async fn probe(connection: &mut PgConnection) -> DbResult<Writable> {
         condition::probe(connection).await
     }
@@ -88,7 +93,11 @@ impl Store for Postgres {
     }
 
     async fn own(_pool: &PgPool) -> Result<Ownership, NotOwned> {
-        Ok(Ownership::shared())
+        Ok(Ownership::default())
+    }
+
+    async fn recover(_connection: &mut PgConnection, _ownership: &Ownership) -> DbResult<()> {
+        Ok(())
     }
 
     async fn insert(connection: &mut PgConnection, contents: &[Content]) -> Result<(), EnqueueError> {

@@ -67,6 +67,11 @@ fn of_code(code: Option<&str>) -> Option<Condition> {
     }
 }
 
+/// A wrong path, or a file that is what it is. One that is locked, or on a full disk, may be free a moment later.
+pub(super) fn hopeless(code: Option<&str>) -> bool {
+    matches!(primary(code), Some(READONLY | CANTOPEN | NOTADB | CORRUPT))
+}
+
 pub(super) fn cure(code: Option<&str>) -> &'static str {
     match primary(code) {
         Some(BUSY | LOCKED) => {

@@ -78,6 +78,10 @@ impl Store for Sqlite {
         condition::cure(code)
     }
 
+    fn hopeless(code: Option<&str>) -> bool {
+        condition::hopeless(code)
+    }
+
     async fn probe(connection: &mut SqliteConnection) -> DbResult<Writable> {
         condition::probe(connection).await
     }
@@ -105,6 +109,10 @@ impl Store for Sqlite {
 
     async fn own(pool: &SqlitePool) -> Result<Ownership, NotOwned> {
         own::own(pool).await
+    }
+
+    async fn recover(connection: &mut SqliteConnection, ownership: &Ownership) -> DbResult<()> {
+        own::recover_once(connection, ownership).await
     }
 
     async fn insert(connection: &mut SqliteConnection, contents: &[Content]) -> Result<(), EnqueueError> {

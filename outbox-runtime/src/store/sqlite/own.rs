@@ -8,36 +8,40 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
-use sqlx::{Sqlite, SqlitePool};
+use sqlx::{SqliteConnection, SqlitePool};
 use tokio::time::Instant;
 
 use super::file::file;
 use super::recover::recover;
-use crate::store::session::Session;
-use crate::store::{NotOwned, Ownership};
+use crate::store::{NotOwned, OwnedFile, Ownership};
 
 /// The locks that runtimes of this process share, by file.
-static OWNED: LazyLock<tokio::sync::Mutex<HashMap<PathBuf, Weak<File>>>> = LazyLock::new(Default::default);
+static OWNED: LazyLock<tokio::sync::Mutex<HashMap<PathBuf, Weak<OwnedFile>>>> = LazyLock::new(Default::default);
 /// How long a process that is just ending is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) async fn own(pool: &SqlitePool) -> Result<Ownership, NotOwned> {
     let path = lock_path(&file(pool));
-    // Held until the first owner has recovered: a second runtime must not begin before.
     let mut owned = OWNED.lock().await;
     if let Some(lock) = owned.get(&path).and_then(Weak::upgrade) {
         return Ok(Ownership::of(lock));
     }
-    let lock = Arc::new(locked(&path).await?);
-    let mut session = Session::<Sqlite>::writer(pool).await?;
-    let recovered = recover(session.connection()?).await;
-    let recovered = session.finish(recovered)?;
-    if recovered > 0 {
-        tracing::info!(rows = recovered, "put back what an earlier process had claimed");
-    }
+    let lock = Arc::new(OwnedFile::new(locked(&path).await?));
     owned.retain(|_, lock| lock.strong_count() > 0);
     owned.insert(path, Arc::downgrade(&lock));
     Ok(Ownership::of(lock))
+}
+
+pub(super) async fn recover_once(connection: &mut SqliteConnection, ownership: &Ownership) -> Result<(), sqlx::Error> {
+    let Some(mut recovered) = ownership.recovered().await else { return Ok(()) };
+    if !*recovered {
+        let rows = recover(connection).await?;
+        if rows > 0 {
+            tracing::info!(rows, "put back what an earlier process had claimed");
+        }
+        *recovered = true;
+    }
+    Ok(())
 }
 
 /// `shop.db` -> `shop.db-outbox-lock`, beside SQLite's own `shop.db-wal` and `shop.db-shm`.

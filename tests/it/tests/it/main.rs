@@ -47,6 +47,7 @@ mod retention;
 mod retention_at_once;
 mod scripted;
 mod signals;
+mod sqlite_files;
 mod start;
 mod statements;
 mod steady_memory;

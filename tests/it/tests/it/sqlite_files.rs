@@ -1,0 +1,295 @@
+//! A SQLite file that cannot be used: what is said, and that nothing is lost.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use outbox::{Broker, Migrations, Role, RuntimeBuilder, handler, handlers};
+use outbox_it::{Process, eventually};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqlitePool, SqlitePoolOptions};
+use sqlx::{AssertSqlSafe, Connection as _};
+use tempfile::TempDir;
+
+use crate::world::OrderCreated;
+
+#[handler(consumer = "files", concurrency = 4, retry(immediate = 0, delays = "50ms..100ms", max_attempts = 3))]
+async fn note(order: OrderCreated, db: &mut SqliteConnection) -> sqlx::Result<()> {
+    sqlx::query("INSERT INTO effects (order_id) VALUES ($1)").bind(order.order_id).execute(db).await?;
+    Ok(())
+}
+
+/// A file in a directory of its own.
+struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("shop.db")
+    }
+
+    fn url(&self, parameters: &str) -> String {
+        format!("sqlite://{}{parameters}", self.path().display())
+    }
+
+    fn options(&self) -> SqliteConnectOptions {
+        SqliteConnectOptions::new().filename(self.path()).create_if_missing(true)
+    }
+
+    /// A file with all tables, used before.
+    async fn prepared() -> (Self, SqlitePool) {
+        let place = Self::new();
+        let pool = SqlitePoolOptions::new().max_connections(4).connect_with(place.options()).await.unwrap();
+        outbox::migrate(&pool).await.unwrap();
+        execute(&pool, "CREATE TABLE effects (order_id TEXT NOT NULL) STRICT").await;
+        (place, pool)
+    }
+
+    fn runtime(&self, parameters: &str) -> RuntimeBuilder {
+        builder().database_url(self.url(parameters))
+    }
+
+    /// Why it does not start.
+    async fn refusal(&self, parameters: &str) -> String {
+        let error = self.runtime(parameters).fail_fast(true).start().await.expect_err("it must not start").to_string();
+        assert!(error.contains("DATABASE_URL") && error.contains("shop.db"), "setting and file are named: {error}");
+        error
+    }
+}
+
+fn builder() -> RuntimeBuilder {
+    outbox::Runtime::builder()
+        .broker(Broker::Database)
+        .registry(handlers![note])
+        .signals(false)
+        .poll_interval(Duration::from_millis(50))
+        .shutdown_timeout(Duration::from_secs(10))
+}
+
+async fn execute(pool: &SqlitePool, sql: &str) {
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+}
+
+async fn number(pool: &SqlitePool, sql: &str) -> i64 {
+    sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(pool).await.unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+async fn enqueue(pool: &SqlitePool, from: usize, to: usize) {
+    let mut tx = outbox::begin(pool).await.unwrap();
+    outbox::enqueue_all(&mut tx, (from..to).map(|n| OrderCreated::number(n).draft())).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+async fn settled(pool: &SqlitePool, orders: i64) {
+    eventually(Duration::from_secs(20), &format!("{orders} effects"), async || {
+        number(pool, "SELECT count(DISTINCT order_id) FROM effects").await == orders
+    })
+    .await;
+    assert_eq!(number(pool, "SELECT count(*) FROM effects").await, orders, "none is doubled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn something_else_than_a_database_is_refused_and_left_as_it_is() {
+    let place = Place::new();
+    let text = "These are my notes, and not a database. ".repeat(100);
+    std::fs::write(place.path(), &text).unwrap();
+    let said = place.refusal("").await;
+    assert!(said.contains("not a SQLite database"), "{said}");
+    assert_eq!(std::fs::read_to_string(place.path()).unwrap(), text);
+    // Trying again would not help, so it is an error without `fail_fast`, too.
+    let error = place.runtime("").start().await.expect_err("it must not start").to_string();
+    assert!(error.contains("not a SQLite database"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_file_is_created_only_when_that_is_asked_for() {
+    let place = Place::new();
+    let said = place.refusal("").await;
+    assert!(said.contains("?mode=rwc"), "{said}");
+    assert!(!place.path().exists(), "a typing error makes no empty database");
+    place.runtime("?mode=rwc").fail_fast(true).start().await.expect("it starts").shutdown().await;
+    assert!(place.path().exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_in_memory_is_refused() {
+    for url in ["sqlite::memory:", "sqlite://:memory:"] {
+        let error = builder().database_url(url).start().await.expect_err("it must not start").to_string();
+        assert!(error.contains("in memory") && error.contains("sqlite://path/to/file.db"), "{error}");
+    }
+    let pool = SqlitePool::connect("sqlite::memory:").await.unwrap();
+    let error = builder().database(&pool).start().await.expect_err("it must not start").to_string();
+    assert!(error.contains("in memory"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_file_is_refused() {
+    let (place, pool) = Place::prepared().await;
+    enqueue(&pool, 0, 3).await;
+    let said = place.refusal("?mode=ro").await;
+    assert!(said.contains("readonly") && said.contains("mode=ro"), "{said}");
+    place.runtime("").start().await.expect("it starts").idle().await;
+    settled(&pool, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
+    let (place, pool) = Place::prepared().await;
+    execute(
+        &pool,
+        "INSERT INTO _outbox_migrations (version, description, success, checksum, execution_time)
+         VALUES (99, 'from the future', TRUE, x'00', 0)",
+    )
+    .await;
+    for migrations in [Migrations::Run, Migrations::Check] {
+        let error = place.runtime("").migrations(migrations).fail_fast(true).start().await.expect_err("refused");
+        let error = error.to_string();
+        assert!(error.contains("newer version") && error.contains("99"), "{error}");
+    }
+    assert_eq!(number(&pool, "SELECT count(*) FROM outbox_settings WHERE key = 'broker'").await, 0);
+}
+
+/// A shell or a backup that keeps the file for itself: the service starts, waits and goes on by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_file_is_waited_for_and_said_to_be_locked() {
+    let (place, pool) = Place::prepared().await;
+    enqueue(&pool, 0, 5).await;
+    let mut shell = SqliteConnection::connect_with(&place.options()).await.unwrap();
+    sqlx::raw_sql("BEGIN EXCLUSIVE").execute(&mut shell).await.unwrap();
+    let (said, runtime) = tokio::join!(place.refusal(""), async { place.runtime("").start().await.expect("it waits") });
+    assert!(said.contains("database is locked") && said.contains("another process holds the lock"), "{said}");
+    let health = runtime.health().to_string();
+    assert!(health.contains("database is down") && health.contains("locked"), "{health}");
+    sqlx::raw_sql("ROLLBACK").execute(&mut shell).await.unwrap();
+    settled(&pool, 5).await;
+    runtime.shutdown().await;
+}
+
+/// The limit on pages is SQLite's own, and so is the error: what a full disk says.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_disk_everything_waits_and_nothing_is_spent_or_lost() {
+    let (place, pool) = Place::prepared().await;
+    execute(&pool, "CREATE TABLE filler (bytes BLOB); INSERT INTO filler VALUES (zeroblob(2000000))").await;
+    enqueue(&pool, 0, 200).await;
+    let pages = number(&pool, "PRAGMA page_count").await;
+    let free = number(&pool, "PRAGMA freelist_count").await;
+    assert_eq!(free, 0, "what is free could still be written to");
+    let full =
+        SqlitePool::connect_with(place.options().pragma("max_page_count", (pages + 1).to_string())).await.unwrap();
+    let runtime = builder().database(&full).start().await.expect("it starts or waits");
+    eventually(Duration::from_secs(20), "the disk is said to be full", async || {
+        runtime.health().to_string().contains("full")
+    })
+    .await;
+    assert!(!runtime.health().ready);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(number(&pool, "SELECT count(*) FROM parked_messages").await, 0, "nothing is spent");
+    assert_eq!(number(&pool, "SELECT count(*) FROM outbox_messages").await, 200);
+    // Room is made by somebody else.
+    execute(&pool, "DROP TABLE filler").await;
+    settled(&pool, 200).await;
+    assert_eq!(number(&pool, "SELECT count(*) FROM parked_messages").await, 0);
+    eventually(Duration::from_secs(20), "it is well again", async || runtime.health().ready).await;
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_process_on_one_file_is_refused_with_the_first_ones_number() {
+    let (place, pool) = Place::prepared().await;
+    execute(&pool, "CREATE TABLE intended (id TEXT PRIMARY KEY); ALTER TABLE effects RENAME COLUMN order_id TO id")
+        .await;
+    let worker = std::path::Path::new(env!("CARGO_BIN_EXE_worker"));
+    let mut first = Process::spawn(worker, &[&place.url("")], &[]);
+    first.wait_for_line("worker started", Duration::from_secs(20)).await;
+    // Another path to the same file is the same file.
+    std::os::unix::fs::symlink(place.path(), place.directory.path().join("link.db")).unwrap();
+    for file in ["shop.db", "link.db"] {
+        let url = format!("sqlite://{}", place.directory.path().join(file).display());
+        let error = builder().database_url(url).start().await.expect_err("the file has an owner").to_string();
+        assert!(error.contains(&format!("process {}", first.pid())) && error.contains(file), "{error}");
+    }
+    assert!(first.status().is_none(), "the first one goes on");
+    // Who only writes events needs no ownership.
+    let writer = place.runtime("").role(Role::PublishOnly).start().await.expect("it only enqueues");
+    enqueue(&pool, 0, 1).await;
+    writer.shutdown().await;
+    first.kill();
+    let second = place.runtime("").start().await.expect("the lock went with the process");
+    second.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_runtimes_of_one_process_share_the_file() {
+    let (place, pool) = Place::prepared().await;
+    let first = place.runtime("").start().await.expect("start");
+    let second = builder().database(&pool).start().await.expect("start");
+    enqueue(&pool, 0, 100).await;
+    settled(&pool, 100).await;
+    first.shutdown().await;
+    enqueue(&pool, 100, 150).await;
+    settled(&pool, 150).await;
+    second.shutdown().await;
+}
+
+/// A handler for another database than the runtime's is named, with both kinds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_for_another_database_is_a_start_error() {
+    let (place, _pool) = Place::prepared().await;
+    let wrong = place.runtime("").registry(handlers![crate::world::reserve_stock]);
+    let error = wrong.start().await.expect_err("refused").to_string();
+    for part in ["reserve_stock", "PostgreSQL", "SQLite", "world.rs"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let wrong = crate::world::builder(outbox_it::TestDatabase::new().await.url(), "amqp://localhost", handlers![note]);
+    let error = wrong.start().await.expect_err("refused").to_string();
+    for part in ["note", "PostgreSQL", "SQLite", "sqlite_files.rs"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+/// 20,000 events are relayed and handled while others begin transactions all the time: none of them meets `SQLITE_BUSY`, none waits for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn alone_a_burn_down_of_20_000_events_keeps_nobody_from_writing() {
+    let (place, pool) = Place::prepared().await;
+    execute(&pool, "CREATE TABLE notes (at INTEGER)").await;
+    for chunk in 0..20 {
+        enqueue(&pool, chunk * 1_000, (chunk + 1) * 1_000).await;
+    }
+    let started = std::time::Instant::now();
+    let runtime = place.runtime("").start().await.expect("start");
+    let writers: Vec<_> = (0..3)
+        .map(|_| {
+            let pool = pool.clone();
+            tokio::spawn(async move {
+                let (mut transactions, mut longest) = (0, Duration::ZERO);
+                while number(&pool, "SELECT count(*) FROM inbox_messages").await < 20_000 {
+                    let asked = std::time::Instant::now();
+                    let mut tx = outbox::begin(&pool).await.expect("no SQLITE_BUSY");
+                    longest = longest.max(asked.elapsed());
+                    sqlx::query("INSERT INTO notes VALUES (1)").execute(&mut *tx).await.expect("it writes");
+                    tx.commit().await.expect("it commits");
+                    transactions += 1;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                (transactions, longest)
+            })
+        })
+        .collect();
+    let (mut transactions, mut longest) = (0, Duration::ZERO);
+    for writer in writers {
+        let (count, wait) = writer.await.expect("a writer met an error");
+        (transactions, longest) = (transactions + count, longest.max(wait));
+    }
+    settled(&pool, 20_000).await;
+    runtime.idle().await;
+    runtime.shutdown().await;
+    println!(
+        "20000 events in {:.1} s beside {transactions} transactions of others; the longest wait to begin: {longest:?}",
+        started.elapsed().as_secs_f32()
+    );
+    assert!(transactions > 100, "{transactions}");
+    assert_eq!(number(&pool, "SELECT count(*) FROM notes").await, transactions);
+}
