@@ -1,7 +1,7 @@
 //! The runtime behind `outbox`. Use the facade crate `outbox`, which re-exports what is public here beside the macros.
 #![cfg_attr(
-    not(any(feature = "postgres", feature = "sqlite")),
-    allow(dead_code, unused_imports, reason = "without a database there is nothing to run")
+    not(all(feature = "rabbitmq", any(feature = "postgres", feature = "sqlite"))),
+    allow(dead_code, unused_imports, reason = "what a database or a broker that is not compiled in would use")
 )]
 
 mod backoff;
@@ -17,6 +17,7 @@ pub mod outbox;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod pace;
 mod queue;
+mod raw;
 mod registry;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod relay;
@@ -41,7 +42,7 @@ pub use crate::handler::{
     Cancelled, DatabaseKind, Delivery, Emit, FromDelivery, HandlerDescriptor, IdempotencyKey, IntoEvents, IntoOutcome,
     Message, Outcome, Requirements, State,
 };
-pub use crate::outbox::{enqueue_all, enqueue_on_connection};
+pub use crate::outbox::{begin, enqueue_all, enqueue_on_connection};
 pub use crate::runtime::{
     ComponentHealth, ConsumerOptions, Database, Health, Migrations, Role, Runtime, RuntimeBuilder, migrate,
 };

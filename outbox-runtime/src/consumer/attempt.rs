@@ -51,6 +51,21 @@ pub(crate) enum End {
     Interrupted,
 }
 
+/// How a run left its connection, before anything else is asked of the database.
+struct Left {
+    end: End,
+    /// Whether the connection may go back to its pool.
+    clean: bool,
+    /// The handler's error says that a database is out of reach: ours, or another one that it talked to.
+    suspect: bool,
+}
+
+impl Left {
+    fn new(end: End, clean: bool) -> Self {
+        Self { end, clean, suspect: false }
+    }
+}
+
 /// Where a run's dedup record comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin<'a> {
@@ -77,16 +92,20 @@ pub(crate) async fn run<DB: Store>(
         Err(error) => return End::NotBegun(error.to_string()),
     };
     let mut stamp = None;
-    let (end, clean) = match session.connection() {
+    let Left { mut end, clean, suspect } = match session.connection() {
         Ok(connection) => {
             in_transaction(consumer, connection, handler, incoming, body, origin, attempt, &mut stamp).await
         }
-        Err(error) => (End::NotBegun(error.to_string()), false),
+        Err(error) => Left::new(End::NotBegun(error.to_string()), false),
     };
     if clean {
         session.release();
     } else {
         drop(session);
+    }
+    // Only ours pauses the consumer. Asked after the connection, and the turn to write, are given back.
+    if suspect && let Err(error) = super::gate::Gate::check(&consumer.pool).await {
+        end = End::Lost(error);
     }
     match (end, stamp) {
         (End::Failed(kind, error), Some(stamp)) => after_failure(consumer, incoming, stamp, clean, kind, error).await,
@@ -142,7 +161,6 @@ async fn end_session<DB: Store>(consumer: &Consumer<DB>, stamp: Stamp) {
 pub(crate) const ENDED: &str = "the handler ended the transaction itself (COMMIT or ROLLBACK), which the engine does, with the dedup record: \
                                 nobody knows what of this run is done, so it is not run again";
 
-/// The end, and whether the connection is clean.
 #[allow(clippy::too_many_arguments, reason = "all of one run")]
 async fn in_transaction<DB: Store>(
     consumer: &Consumer<DB>,
@@ -153,10 +171,10 @@ async fn in_transaction<DB: Store>(
     origin: Origin<'_>,
     attempt: u32,
     stamp: &mut Option<Stamp>,
-) -> (End, bool) {
+) -> Left {
     let mut tx = match within(consumer.statement, DB::begin(connection)).await {
         Ok(tx) => tx,
-        Err(error) => return (End::NotBegun(error.to_string()), false),
+        Err(error) => return Left::new(End::NotBegun(error.to_string()), false),
     };
     // The twin of this delivery may be in its handler: the unique key makes this one wait for it.
     let patience = handler.timeout + consumer.statement;
@@ -177,14 +195,14 @@ async fn in_transaction<DB: Store>(
                         // Nobody decided on it, so it is the message that is not ours any more.
                         Ok(InboxRecord::Gone) if from.is_some() => End::Abandoned,
                         Ok(InboxRecord::Gone) => End::Conflict("the dedup record vanished".to_owned()),
-                        Err(error) => return (database_end::<DB>(&error), false),
+                        Err(error) => return Left::new(database_end::<DB>(&error), false),
                     }
                 }
             };
             let clean = within(ROLLBACK, DB::rollback(tx)).await.is_ok();
-            return (end, clean);
+            return Left::new(end, clean);
         }
-        Err(error) => return (database_end::<DB>(&error), false),
+        Err(error) => return Left::new(database_end::<DB>(&error), false),
     };
 
     let mut metadata = incoming.metadata.clone();
@@ -197,21 +215,21 @@ async fn in_transaction<DB: Store>(
     .record(started.elapsed());
     let mut drafts = match ran {
         Ran::Returned(Ok(drafts)) => drafts,
-        Ran::Returned(Err(error)) => return after_error(consumer, tx, &error).await,
+        Ran::Returned(Err(error)) => return after_error(tx, &error).await,
         Ran::Panicked(message) => {
-            return (End::Failed(FailureKind::Panic, format!("the handler panicked: {message}")), false);
+            return Left::new(End::Failed(FailureKind::Panic, format!("the handler panicked: {message}")), false);
         }
         Ran::TimedOut => {
             let error = format!("the handler took longer than {} s", handler.timeout.as_secs_f32());
-            return (End::Failed(FailureKind::Timeout, error), false);
+            return Left::new(End::Failed(FailureKind::Timeout, error), false);
         }
-        Ran::Interrupted => return (End::Interrupted, false),
+        Ran::Interrupted => return Left::new(End::Interrupted, false),
     };
 
     if !drafts.is_empty()
         && let Err(refused) = within(consumer.statement, DB::prove(&mut tx, run)).await
     {
-        return (commit_end::<DB>(refused), false);
+        return Left::new(commit_end::<DB>(refused), false);
     }
     for draft in &mut drafts {
         draft.caused_by(&metadata);
@@ -225,16 +243,16 @@ async fn in_transaction<DB: Store>(
                 // 25P02 here is the handler's swallowed error.
                 _ => End::Failed(FailureKind::Aborted, format!("the collected events could not be written: {error}")),
             };
-            return (end, false);
+            return Left::new(end, false);
         }
         Err(error) => {
             let clean = within(ROLLBACK, DB::rollback(tx)).await.is_ok();
-            return (End::Failed(FailureKind::Emit, error.to_string()), clean);
+            return Left::new(End::Failed(FailureKind::Emit, error.to_string()), clean);
         }
     }
     match within(consumer.statement, DB::commit(tx, run)).await {
-        Ok(()) => (End::Committed, true),
-        Err(refused) => (commit_end::<DB>(refused), false),
+        Ok(()) => Left::new(End::Committed, true),
+        Err(refused) => Left::new(commit_end::<DB>(refused), false),
     }
 }
 
@@ -295,7 +313,7 @@ async fn call<DB: Store>(
 }
 
 /// After a handler's error: whose fault was it?
-async fn after_error<DB: Store>(consumer: &Consumer<DB>, tx: Transaction<'_, DB>, error: &HandlerError) -> (End, bool) {
+async fn after_error<DB: Store>(tx: Transaction<'_, DB>, error: &HandlerError) -> Left {
     let text = chain(error);
     let condition = error.error().and_then(DB::condition);
     let clean = within(ROLLBACK, DB::rollback(tx)).await.is_ok();
@@ -304,18 +322,15 @@ async fn after_error<DB: Store>(consumer: &Consumer<DB>, tx: Transaction<'_, DB>
         (_, Some(Condition::IdleInTransaction)) => failed(FailureKind::Error),
         _ if !clean => End::Lost(text.clone()),
         (Failure::Error { .. }, Some(Condition::Conflict)) => End::Conflict(text.clone()),
-        // The handler may have talked to another database: only ours pauses the consumer.
-        (Failure::Error { .. }, Some(Condition::Unavailable)) => match super::gate::Gate::check(&consumer.pool).await {
-            Ok(()) => failed(FailureKind::Error),
-            Err(error) => End::Lost(error),
-        },
+        (Failure::Error { .. }, Some(Condition::Unavailable)) => failed(FailureKind::Error),
         (Failure::Error { class: Class::Dead, .. }, _) => failed(FailureKind::Dead),
         (Failure::Error { .. } | Failure::Extract(_), _) => failed(FailureKind::Error),
         (Failure::Undecodable(_), _) => failed(FailureKind::Undecodable),
         (Failure::RetryAfter(delay), _) => failed(FailureKind::RetryAfter(*delay)),
         (Failure::Rejected(_), _) => failed(FailureKind::Rejected),
     };
-    (end, clean)
+    let suspect = clean && matches!(error.failure, Failure::Error { .. }) && condition == Some(Condition::Unavailable);
+    Left { end, clean, suspect }
 }
 
 /// An engine statement failed: never the handler's fault.

@@ -15,7 +15,7 @@ use crate::broker::topology::{dead_queue, unreadable_queue};
 use crate::consumer::Consumer;
 use crate::consumer::deliver::Delivered;
 use crate::consumer::park::{dead_letter, park};
-use crate::consumer::raw::RawMessage;
+use crate::raw::RawMessage;
 use crate::store::Store;
 use crate::telemetry::{Repeated, names};
 

@@ -12,9 +12,9 @@ use crate::consumer::attempt::{self, ENDED, End, Origin};
 use crate::consumer::decide::{Decision, FailureKind, decide};
 use crate::consumer::identify::{Incoming, identify};
 use crate::consumer::park::{REUSED, TOO_OLD, for_a_person, new_parked, park, park_rejected};
-use crate::consumer::raw::RawMessage;
 use crate::inbox::{Disposition, NewParked, ParkedStatus, Reason};
 use crate::queue::QueueKey;
+use crate::raw::RawMessage;
 use crate::store::Store;
 use crate::telemetry::names;
 

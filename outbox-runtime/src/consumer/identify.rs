@@ -4,13 +4,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use chrono::{DateTime, Utc};
 
-use crate::consumer::raw::{Properties, RawMessage, wire};
 use crate::error::shown;
 use crate::event::envelope::{self, Inspected};
 use crate::event::trace::TraceContext;
 use crate::event::{Envelope, EventId, HeaderMap, Metadata, name};
 use crate::inbox::{InboxEntry, Reason};
 use crate::outbox::own_header;
+use crate::raw::{Properties, RawMessage, wire};
 
 /// A message that can be handled.
 #[derive(Debug, Clone)]

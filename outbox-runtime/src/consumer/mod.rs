@@ -11,7 +11,6 @@ mod identify;
 mod park;
 pub(crate) mod plan;
 mod queue;
-pub(crate) mod raw;
 mod rerun;
 mod retention;
 #[cfg(feature = "rabbitmq")]

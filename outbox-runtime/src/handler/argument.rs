@@ -7,7 +7,7 @@ use crate::handler::{DatabaseKind, Emit, Parts};
 #[diagnostic::on_unimplemented(
     message = "a handler cannot take `&mut {Self}`",
     label = "not an argument of a handler",
-    note = "by `&mut` a handler takes `sqlx::PgConnection`, `sqlx::PgTransaction<'_>` or `outbox::Emit`",
+    note = "by `&mut` a handler takes `sqlx::PgConnection`, `sqlx::PgTransaction<'_>`, `sqlx::SqliteConnection`, `sqlx::SqliteTransaction<'_>` or `outbox::Emit`",
     note = "for a pool or a client of your own use `State<T>` and `Runtime::builder().state(value)`"
 )]
 pub trait CallArgument<'c> {
@@ -24,41 +24,42 @@ pub trait CallArgument<'c> {
         't: 'a;
 }
 
-#[cfg(feature = "postgres")]
-fn postgres<'a, 't, 'c>(
-    parts: &mut Parts<'a, 't, 'c>,
-) -> Result<&'a mut sqlx::Transaction<'c, sqlx::Postgres>, HandlerError> {
-    match parts.tx.take() {
-        Some(crate::handler::TxRef::Postgres(tx)) => Ok(tx),
-        _ => Err(HandlerError::extract("no transaction on PostgreSQL in this call")),
-    }
+/// The connection and the transaction of one database.
+macro_rules! database_arguments {
+    ($feature:literal, $database:ty, $connection:ty, $kind:ident, $name:literal) => {
+        #[cfg(feature = $feature)]
+        impl<'c> CallArgument<'c> for $connection {
+            const DATABASE: Option<DatabaseKind> = Some(DatabaseKind::$kind);
+
+            fn take<'a, 't>(parts: &mut Parts<'a, 't, 'c>) -> Result<&'a mut Self, HandlerError>
+            where
+                'c: 'a,
+                't: 'a,
+            {
+                <sqlx::Transaction<'c, $database>>::take(parts).map(|tx| &mut **tx)
+            }
+        }
+
+        #[cfg(feature = $feature)]
+        impl<'c> CallArgument<'c> for sqlx::Transaction<'c, $database> {
+            const DATABASE: Option<DatabaseKind> = Some(DatabaseKind::$kind);
+
+            fn take<'a, 't>(parts: &mut Parts<'a, 't, 'c>) -> Result<&'a mut Self, HandlerError>
+            where
+                'c: 'a,
+                't: 'a,
+            {
+                match parts.tx.take() {
+                    Some(crate::handler::TxRef::$kind(tx)) => Ok(tx),
+                    _ => Err(HandlerError::extract(concat!("no transaction on ", $name, " in this call"))),
+                }
+            }
+        }
+    };
 }
 
-#[cfg(feature = "postgres")]
-impl<'c> CallArgument<'c> for sqlx::PgConnection {
-    const DATABASE: Option<DatabaseKind> = Some(DatabaseKind::Postgres);
-
-    fn take<'a, 't>(parts: &mut Parts<'a, 't, 'c>) -> Result<&'a mut Self, HandlerError>
-    where
-        'c: 'a,
-        't: 'a,
-    {
-        postgres(parts).map(|tx| &mut **tx)
-    }
-}
-
-#[cfg(feature = "postgres")]
-impl<'c> CallArgument<'c> for sqlx::Transaction<'c, sqlx::Postgres> {
-    const DATABASE: Option<DatabaseKind> = Some(DatabaseKind::Postgres);
-
-    fn take<'a, 't>(parts: &mut Parts<'a, 't, 'c>) -> Result<&'a mut Self, HandlerError>
-    where
-        'c: 'a,
-        't: 'a,
-    {
-        postgres(parts)
-    }
-}
+database_arguments!("postgres", sqlx::Postgres, sqlx::PgConnection, Postgres, "PostgreSQL");
+database_arguments!("sqlite", sqlx::Sqlite, sqlx::SqliteConnection, Sqlite, "SQLite");
 
 impl CallArgument<'_> for Emit {
     const DATABASE: Option<DatabaseKind> = None;

@@ -28,7 +28,7 @@ use crate::handler::{Delivery, StateMap};
     message = "a handler cannot take `{Self}` by value",
     label = "not an argument of a handler",
     note = "by value a handler takes its event, `Message<E>`, `Metadata`, `State<T>`, `IdempotencyKey`, `Cancelled`, or anything that implements `FromDelivery`",
-    note = "the database goes by reference: `&mut sqlx::PgConnection` or `&mut sqlx::PgTransaction<'_>`"
+    note = "the database goes by reference: `&mut sqlx::PgConnection`, `&mut sqlx::PgTransaction<'_>`, or those of SQLite"
 )]
 pub trait FromDelivery: Sized {
     /// Makes the value.

@@ -1,5 +1,6 @@
 //! The outbox: events written in the caller's own transaction, claimed and settled by the relay.
 
+mod begin;
 mod columns;
 mod enqueue;
 #[cfg(feature = "postgres")]
@@ -9,6 +10,7 @@ mod row;
 pub(crate) mod sqlite;
 pub(crate) mod wake;
 
+pub use self::begin::begin;
 pub use self::enqueue::{enqueue, enqueue_all, enqueue_on_connection};
 pub use self::row::{ClaimLimits, ClaimedRow, Fate, OutboxStats, STATS_BOUND, Settlement};
 

@@ -3,10 +3,10 @@
 use chrono::SecondsFormat;
 use serde_json::{Map, Value};
 
-use crate::consumer::raw::{Properties, RawMessage, wire};
 use crate::event::Envelope;
 use crate::outbox::own_header;
 use crate::queue::QueueRow;
+use crate::raw::{Properties, RawMessage, wire};
 
 /// Makes the message.
 pub(crate) fn message(row: QueueRow) -> RawMessage {

@@ -72,6 +72,8 @@ pub(super) async fn start(mut builder: RuntimeBuilder) -> Result<Arc<dyn Engine>
             let connections = checked.connections();
             checked.launch(crate::runtime::postgres::pools(database, connections)).await
         }
+        #[cfg(feature = "sqlite")]
+        (Some(DatabaseKind::Sqlite), Some(database)) => checked.launch(crate::runtime::sqlite::pools(database)).await,
         _ => Err(StartError::new(checked.problems).into()),
     }
 }
@@ -92,16 +94,20 @@ pub(super) struct Connections {
     /// Handlers that may run at the same time.
     pub(super) handlers: u32,
     /// Queues of the database that are claimed from.
+    #[cfg(feature = "postgres")]
     pub(super) queues: u32,
 }
 
 impl Checked {
     fn connections(&self) -> Connections {
-        let queues = match self.builder.broker {
-            Some(crate::Broker::Database) => u32::try_from(self.plans.len()).unwrap_or(u32::MAX),
-            _ => 0,
-        };
-        Connections { handlers: self.plans.iter().map(|plan| u32::from(plan.concurrency)).sum(), queues }
+        Connections {
+            handlers: self.plans.iter().map(|plan| u32::from(plan.concurrency)).sum(),
+            #[cfg(feature = "postgres")]
+            queues: match self.builder.broker {
+                Some(crate::Broker::Database) => u32::try_from(self.plans.len()).unwrap_or(u32::MAX),
+                _ => 0,
+            },
+        }
     }
 
     async fn launch<DB: Store>(

@@ -24,6 +24,8 @@ mod running;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod setup;
 mod signals;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 pub(crate) mod supervise;
 
 pub use self::builder::RuntimeBuilder;

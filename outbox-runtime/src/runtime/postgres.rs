@@ -22,6 +22,10 @@ const SPARE_CONNECTIONS: u32 = 4;
 pub(super) fn pools(database: Database, connections: Connections) -> Result<Pools<Postgres>, StartProblem> {
     let (service, own) = match database {
         Database::Postgres(pool) => (pool, false),
+        #[cfg(feature = "sqlite")]
+        Database::Sqlite(_) => {
+            return Err(StartProblem::new("database", "is not PostgreSQL", "give it a PostgreSQL pool"));
+        }
         Database::Url(text) => {
             // The parser's own message may quote the URL.
             let options = PgConnectOptions::from_str(&text).map_err(|_| {

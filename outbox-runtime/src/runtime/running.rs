@@ -53,7 +53,10 @@ impl Runtime {
     pub(super) async fn start(builder: RuntimeBuilder) -> Result<Self> {
         let mut problems = builder.problems();
         if let Some(crate::runtime::Database::Url(url)) = &builder.database {
-            problems.extend(crate::runtime::database::check_scheme("DATABASE_URL", url).err());
+            problems.extend(
+                crate::runtime::database::kind_of_url("DATABASE_URL", url, crate::runtime::database::Compiled::HERE)
+                    .err(),
+            );
         }
         if builder.role.consumes() {
             let registry = match builder.registry {

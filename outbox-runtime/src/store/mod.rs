@@ -28,11 +28,11 @@ type DbResult<T> = Result<T, sqlx::Error>;
 
 /// A database that can hold the outbox and the inbox. Static functions on a connection; each database has SQL of its own.
 ///
-/// It is implemented for `sqlx::Postgres` (feature `postgres`) and cannot be implemented outside this crate.
+/// It is implemented for `sqlx::Postgres` (feature `postgres`) and `sqlx::Sqlite` (feature `sqlite`), and cannot be implemented outside this crate.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a database that `outbox` can write to",
     label = "no outbox on this database",
-    note = "switch on the feature of your database, e.g. `cargo add outbox -F postgres`"
+    note = "switch on the feature of your database: `cargo add outbox -F postgres` or `-F sqlite`"
 )]
 pub trait Store: sqlx::Database + Sealed {
     /// Which database it is.
@@ -48,6 +48,10 @@ pub trait Store: sqlx::Database + Sealed {
     /// Opens a transaction that will write, on an idle connection whose session has the turn.
     #[doc(hidden)]
     fn begin(connection: &mut Self::Connection) -> impl Future<Output = DbResult<Transaction<'_, Self>>> + Send;
+
+    /// Begins a transaction for a service's own code; it has the turn until this returns.
+    #[doc(hidden)]
+    fn begin_for_user(pool: &Pool<Self>) -> impl Future<Output = DbResult<Transaction<'static, Self>>> + Send;
 
     /// Commits the transaction of that run, and returns an error unless everything in it is durable (C1).
     #[doc(hidden)]
@@ -343,7 +347,14 @@ pub struct Ownership {
 }
 
 impl Ownership {
+    /// Of a database that only the holder of this lock may work with.
+    #[cfg(feature = "sqlite")]
+    pub(crate) const fn of(lock: std::sync::Arc<std::fs::File>) -> Self {
+        Self { _lock: Some(lock) }
+    }
+
     /// Of a database that any number of processes may work with.
+    #[cfg(feature = "postgres")]
     pub(crate) const fn shared() -> Self {
         Self { _lock: None }
     }

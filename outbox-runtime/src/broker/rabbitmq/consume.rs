@@ -9,7 +9,7 @@ use lapin::{Channel, Consumer};
 use super::connection::Link;
 use super::message::incoming;
 use super::{ANSWER, RabbitError, answered};
-use crate::consumer::raw::RawMessage;
+use crate::raw::RawMessage;
 
 /// A subscription. The channel lives as long as acks are outstanding.
 pub(crate) struct Subscription {

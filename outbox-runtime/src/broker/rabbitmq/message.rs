@@ -5,10 +5,10 @@ use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 
 use super::table::{text, to_amqp, to_json};
-use crate::consumer::raw::{Properties, RawMessage, wire};
 use crate::event::Envelope;
 use crate::event::{HEADERS_BYTES, amqp_bytes};
 use crate::outbox::{ClaimedRow, own_header};
+use crate::raw::{Properties, RawMessage, wire};
 
 /// Something in a row that AMQP cannot carry; the row is refused with this text.
 #[derive(Debug, PartialEq, Eq)]

@@ -39,6 +39,10 @@ impl Store for Postgres {
         transaction::begin(connection).await
     }
 
+    async fn begin_for_user(pool: &PgPool) -> DbResult<Transaction<'static, Postgres>> {
+        pool.begin().await
+    }
+
     async fn commit(tx: Transaction<'_, Postgres>, stamp: Stamp) -> Result<(), Refused> {
         transaction::commit(tx, stamp).await
     }

@@ -2,18 +2,20 @@
 //!
 //! One writer at a time: whoever writes has the turn. What needs more than one statement runs in one transaction, or in the open one.
 
+mod begin;
 mod condition;
+mod file;
 mod migrate;
+mod own;
 mod recover;
 pub(crate) mod run;
 pub(crate) mod sql;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod turn;
 
 pub(crate) use self::migrate::MIGRATIONS;
-#[allow(unused_imports, reason = "for the start of a process")]
-pub(crate) use self::recover::recover;
 
 use std::time::Duration;
 
@@ -40,12 +42,16 @@ impl Sealed for Sqlite {}
 impl Store for Sqlite {
     const KIND: DatabaseKind = DatabaseKind::Sqlite;
 
-    async fn turn(_pool: &SqlitePool) -> Turn {
-        Turn::free()
+    async fn turn(pool: &SqlitePool) -> Turn {
+        turn::turn(pool).await
     }
 
     async fn begin(connection: &mut SqliteConnection) -> DbResult<Transaction<'_, Sqlite>> {
         transaction::begin(connection).await
+    }
+
+    async fn begin_for_user(pool: &SqlitePool) -> DbResult<Transaction<'static, Sqlite>> {
+        begin::begin_for_user(pool).await
     }
 
     async fn commit(tx: Transaction<'_, Sqlite>, stamp: Stamp) -> Result<(), Refused> {
@@ -97,8 +103,8 @@ impl Store for Sqlite {
         migrate::replace_setting(connection, key, from, to).await
     }
 
-    async fn own(_pool: &SqlitePool) -> Result<Ownership, NotOwned> {
-        Ok(Ownership::shared())
+    async fn own(pool: &SqlitePool) -> Result<Ownership, NotOwned> {
+        own::own(pool).await
     }
 
     async fn insert(connection: &mut SqliteConnection, contents: &[Content]) -> Result<(), EnqueueError> {

@@ -1,0 +1,1 @@
+INSERT INTO notifications (order_id) VALUES ($1)

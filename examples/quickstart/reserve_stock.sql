@@ -1,0 +1,1 @@
+INSERT INTO reservations (order_id, quantity) VALUES ($1, $2)

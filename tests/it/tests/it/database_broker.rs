@@ -1,0 +1,84 @@
+//! The broker "database" on PostgreSQL: what is its own, beside the behaviours of the matrix.
+
+use std::time::Duration;
+
+use outbox::{Broker, HandlerDescriptor, Role, RuntimeBuilder, handlers};
+use outbox_it::{OwnPostgres, TestDatabase, eventually};
+
+use crate::world::{enqueue, no_doubles, prepare, settled};
+
+/// A builder with the database as the broker.
+pub fn builder<const N: usize>(db: &TestDatabase, handlers: [&'static HandlerDescriptor; N]) -> RuntimeBuilder {
+    crate::world::builder(db.url(), "", handlers).broker(Broker::Database)
+}
+
+/// Promises 1 to 3 without RabbitMQ, with several instances on one table.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_instances_share_the_queue_and_each_event_has_one_effect() {
+    let db = TestDatabase::new().await;
+    prepare(&db).await;
+    let mut runtimes = Vec::new();
+    for _ in 0..3 {
+        runtimes.push(builder(&db, handlers![crate::world::reserve_stock]).start().await.expect("start"));
+    }
+    enqueue(&db, 0, 1000).await;
+    settled(&db, 1000, Duration::from_secs(30)).await;
+    tokio::time::timeout(Duration::from_secs(20), runtimes[0].idle()).await.expect("idle");
+    no_doubles(&db).await;
+    assert_eq!(db.count("outbox_messages", "status = 'Published'").await, 1000);
+    assert_eq!(db.count("inbox_messages", "state = 'Processed'").await, 1000);
+    assert_eq!(db.count("queue_messages", "true").await, 0, "what is handled has left its queue");
+    for runtime in runtimes {
+        runtime.shutdown().await;
+    }
+}
+
+/// The budgets of the broker "database", counted by the server: 1 statement routes a batch, 1 claims a batch of messages, and 1 beside the handler's
+/// own makes the dedup record and takes the message out of its queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_statements_stay_within_their_budgets() {
+    let postgres = OwnPostgres::start(&[("shared_preload_libraries", "pg_stat_statements")]).await;
+    let db = postgres.database().await;
+    prepare(&db).await;
+    db.execute("CREATE EXTENSION pg_stat_statements").await;
+    // The queue is bound, and nobody consumes yet.
+    builder(&db, handlers![crate::world::reserve_stock]).start().await.expect("start").shutdown().await;
+
+    enqueue(&db, 0, 500).await;
+    forget(&db).await;
+    let relay = builder(&db, []).role(Role::Relay).start().await.expect("start");
+    eventually(Duration::from_secs(20), "500 messages in the queue", async || {
+        db.count("queue_messages", "true").await == 500
+    })
+    .await;
+    relay.shutdown().await;
+    assert_eq!(calls(&db, "INSERT INTO queue_messages", "rows > 0").await, 1, "one statement for the batch");
+    let scans = calls(&db, "INSERT INTO queue_messages", "true").await;
+    let others = calls(&db, "outbox_messages", "true").await - scans;
+    assert!(others <= 12, "{others} statements beside it: sweeps, figures and retention, per interval");
+
+    forget(&db).await;
+    let runtime = builder(&db, handlers![crate::world::reserve_stock]).start().await.expect("start");
+    settled(&db, 500, Duration::from_secs(30)).await;
+    runtime.idle().await;
+    assert_eq!(calls(&db, "INSERT INTO effects", "true").await, 500, "the handler's own statement");
+    assert_eq!(calls(&db, "INSERT INTO inbox_messages", "true").await, 500, "one for dedup record and message");
+    assert_eq!(calls(&db, "^DELETE FROM queue_messages", "true").await, 0, "no statement of its own for the ack");
+    assert_eq!(calls(&db, "^BEGIN ISOLATION", "true").await, 500 + 1, "one begin; one of the migration check");
+    // Sixteen places are filled again when at least one is free: about one claim for eight messages.
+    let claims = calls(&db, "SET deliveries = LEAST", "rows > 0").await;
+    assert!(claims <= 200, "{claims} claims for 500 messages");
+    runtime.shutdown().await;
+}
+
+async fn calls(db: &TestDatabase, pattern: &str, condition: &str) -> i64 {
+    let sql = format!(
+        "SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid \
+         WHERE d.datname = current_database() AND query ~ '{pattern}' AND {condition}"
+    );
+    db.number(&sql).await
+}
+
+async fn forget(db: &TestDatabase) {
+    db.execute("SELECT pg_stat_statements_reset()").await;
+}
