@@ -1,9 +1,10 @@
 use sqlx::migrate::MigrateError;
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
-use super::{AGAIN, File, LEASE, binding, entry, limits, options, parked, route, take};
+use super::{AGAIN, File, LEASE, binding, content, entry, limits, options, parked, route, take};
 use crate::inbox::ParkedClaim;
-use crate::store::sqlite::{MIGRATIONS, recover};
+use crate::store::sqlite::MIGRATIONS;
+use crate::store::sqlite::recover::recover;
 use crate::store::{Condition, Store, Writable};
 
 #[test]
@@ -89,9 +90,8 @@ async fn a_lock_that_somebody_holds_is_a_conflict() {
     Sqlite::rollback(tx).await.unwrap();
 }
 
-/// The disk is full for everybody who writes; what was begun leaves nothing.
 #[tokio::test]
-async fn a_full_disk_is_the_databases_condition_and_aborts_the_run() {
+async fn a_full_disk_is_the_databases_condition_and_leaves_no_half() {
     let file = File::new().await;
     let mut connection = file.connection().await;
     let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut *connection).await.unwrap();
@@ -103,14 +103,22 @@ async fn a_full_disk_is_the_databases_condition_and_aborts_the_run() {
     let error = sqlx::raw_sql(fill).execute(&mut *tx).await.unwrap_err();
     assert_eq!(Sqlite::condition(&error), Some(Condition::Unavailable), "{error}");
     assert!(Sqlite::cure(error.as_database_error().unwrap().code().as_deref()).contains("disk is full"));
-    // Whether SQLite has given the transaction up or only the statement: it is not reported as done unless it is.
-    match Sqlite::commit(tx, run).await {
-        Ok(()) => assert_eq!(file.number("SELECT count(*) FROM inbox_messages").await, 1),
-        Err(refused) => {
-            assert!(matches!(refused, crate::store::Refused::Aborted), "{refused:?}");
-            assert_eq!(file.number("SELECT count(*) FROM inbox_messages").await, 0);
-        }
+    // SQLite has undone the statement alone: what went before may be committed, as after any other error that a handler ignores.
+    Sqlite::commit(tx, run).await.unwrap();
+    assert_eq!(file.number("SELECT count(*) FROM inbox_messages").await, 1);
+    assert_eq!(file.number("SELECT count(*) FROM sqlite_master WHERE name = 't'").await, 0);
+
+    // Without a transaction around it, an event is there or it is not.
+    let large = format!("\"{}\"", "x".repeat(1_000_000));
+    for contents in [vec![content("1", &large)], vec![content("1", "{}"), content("2", &large)]] {
+        let error = Sqlite::insert(&mut connection, &contents).await.unwrap_err();
+        let crate::error::EnqueueError::Database(error) = error else { panic!("{error:?}") };
+        assert_eq!(Sqlite::condition(&error), Some(Condition::Unavailable), "{error}");
+        assert_eq!(file.number("SELECT count(*) FROM outbox_messages").await, 0);
     }
+    sqlx::raw_sql("PRAGMA max_page_count = 100000").execute(&mut *connection).await.unwrap();
+    Sqlite::insert(&mut connection, &[content("1", &large)]).await.unwrap();
+    assert_eq!(Sqlite::probe(&mut connection).await.unwrap(), Writable::Yes);
 }
 
 #[tokio::test]
