@@ -154,8 +154,15 @@ async fn write<DB: Store>(
         None => within(consumer.statement, DB::park(&mut *connection, parked)).await?,
         Some(key) => {
             let mut tx = within(consumer.statement, DB::begin(&mut *connection)).await?;
+            // A handler that committed by itself has taken the message out of its queue with that: it is ours without being there.
+            let taken = match (parked.ended, &parked.inbox) {
+                (Some(stamp), Some(entry)) => {
+                    within(consumer.statement, DB::committed_by_handler(&mut tx, entry, stamp)).await?
+                }
+                _ => false,
+            };
             let written = within(consumer.statement, DB::park(&mut tx, parked)).await?;
-            if written && !within(consumer.statement, DB::ack_queue(&mut tx, key)).await? {
+            if written && !taken && !within(consumer.statement, DB::ack_queue(&mut tx, key)).await? {
                 within(consumer.statement, DB::rollback(tx)).await?;
                 return Ok(Written::NotOurs);
             }

@@ -176,6 +176,10 @@ impl<DB: Store> Running<DB> {
         fail_fast: bool,
         mode: Declare,
     ) -> Result<(), StartError> {
+        // Not ready before each consumer has begun: what is not on the board counts for nothing.
+        for consumer in &self.consumers {
+            self.board.down(&format!("consumer {}", consumer.plan.name), "not consuming yet");
+        }
         let mut problems = Vec::new();
         let prepared = match prepare.once().await {
             Ok(ownership) => {

@@ -11,6 +11,28 @@ pub fn server_url() -> String {
         .unwrap_or_else(|| "amqp://guest:guest@127.0.0.1:5672/%2f".into())
 }
 
+/// A vhost that the tests of one hour share, and a connection to it: a vhost of one's own costs two runs of the control command, seconds of
+/// work. Who uses it keeps to a namespace of his own and deletes what is in it; the sweep of [`TestVhost::new`] takes the vhost two hours later.
+pub async fn shared_vhost() -> (String, Wire) {
+    let server = url::Url::parse(&server_url()).expect("the broker's URL");
+    let user = if server.username().is_empty() { "guest" } else { server.username() };
+    let hour = names::STALE_AFTER.as_secs();
+    let name = format!("{}{}_shared", names::PREFIX, (names::now() / hour + 1) * hour);
+    let mut url = server.clone();
+    url.set_path(&name);
+    if let Ok(wire) = Wire::try_connect(url.as_str()).await {
+        return (url.into(), wire);
+    }
+    // Another test may be at it too.
+    let create = format!(
+        r#"(catch rabbit_vhost:add(<<"{name}">>, <<"{user}">>)),
+           ok = rabbit_auth_backend_internal:set_permissions(<<"{user}">>, <<"{name}">>, <<".*">>, <<".*">>, <<".*">>, <<"{user}">>)"#
+    );
+    Ctl::shared().eval(&create).await;
+    let wire = Wire::connect(url.as_str()).await;
+    (url.into(), wire)
+}
+
 /// A uniquely named vhost; deleted with everything in it when this value is dropped.
 #[derive(Debug)]
 pub struct TestVhost {

@@ -19,11 +19,15 @@ pub struct Wire {
 impl Wire {
     /// Connects; panics with the cure when there is no broker.
     pub async fn connect(url: &str) -> Self {
-        let properties = ConnectionProperties::default().with_connection_name("outbox-it".into());
-        let connection = Connection::connect(url, properties).await.unwrap_or_else(|e| {
+        Self::try_connect(url).await.unwrap_or_else(|e| {
             panic!("no RabbitMQ for the tests: {e}\nRun ./test, which starts one, or set OUTBOX_TEST_AMQP")
-        });
-        Self { connection }
+        })
+    }
+
+    /// Connects, or says why not.
+    pub async fn try_connect(url: &str) -> Result<Self, lapin::Error> {
+        let properties = ConnectionProperties::default().with_connection_name("outbox-it".into());
+        Ok(Self { connection: Connection::connect(url, properties).await? })
     }
 
     /// The connection itself.

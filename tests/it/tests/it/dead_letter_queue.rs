@@ -12,7 +12,7 @@ use crate::world::World;
 const SOON: Duration = Duration::from_secs(30);
 
 /// Refuses every message of a queue until the broker gives up on it.
-async fn exhaust(wire: &Wire, queue: &str, dead: u32) {
+pub async fn exhaust(wire: &Wire, queue: &str, dead: u32) {
     for _ in 0..60 {
         while let Some((_channel, message)) = wire.hold(queue).await {
             message.delivery.nack(BasicNackOptions { requeue: true, ..Default::default() }).await.unwrap();

@@ -40,43 +40,6 @@ async fn an_error_is_retried_at_once_then_parked_then_dead() {
     runtime.shutdown().await;
 }
 
-/// C4: what a handler says about its message is what happens to it: Dead at once, by outcome or by error, and another time after that long.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_handler_decides_for_dead_or_for_later() {
-    let world = World::new().await;
-    let script = Script::new(|order, run| match (&order[11..], run) {
-        ("1", _) => Act::Return(Outcome::Dead("no such customer".to_owned())),
-        ("2", _) => Act::FailDead("no such article"),
-        ("3", 1) => Act::Return(Outcome::RetryAfter(Duration::from_millis(900))),
-        _ => Act::Done,
-    });
-    let runtime = runtime(&world, &script, quick()).start().await.unwrap();
-    for (order, event_id) in [(1, "outcome"), (2, "error"), (3, "later")] {
-        enqueue_as(&world.db, order, event_id).await;
-    }
-    for event_id in ["outcome", "error"] {
-        eventually(SOON, "it is dead", async || inbox_state(&world.db, event_id).await.as_deref() == Some("Dead"))
-            .await;
-    }
-    eventually(SOON, "it is handled", async || inbox_state(&world.db, "later").await.as_deref() == Some("Processed"))
-        .await;
-    let mut rows = parked(&world.db).await;
-    rows.sort_by(|a, b| a.event_id.cmp(&b.event_id));
-    assert_eq!(rows.len(), 2);
-    for (row, error) in rows.iter().zip(["no such article", "no such customer"]) {
-        assert_eq!((row.status.as_str(), row.reason.as_str()), ("Dead", "rejected by the handler"));
-        assert!(row.error.contains(error), "{}", row.error);
-    }
-    assert_eq!((script.runs_of(1).len(), script.runs_of(2).len()), (1, 1));
-    let runs = script.runs_of(3);
-    assert!(runs.len() == 2 && runs[1].at - runs[0].at >= Duration::from_millis(890), "{runs:?}");
-    assert_eq!(
-        (effects_of(&world.db, 1).await, effects_of(&world.db, 2).await, effects_of(&world.db, 3).await),
-        (0, 0, 1)
-    );
-    runtime.shutdown().await;
-}
-
 #[derive(Debug)]
 enum StockError {
     UnknownArticle,

@@ -9,22 +9,6 @@ use crate::world::World;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// C1: sqlx ignores the tag of a COMMIT that the server answered with a rollback, so a swallowed error would be acked without its effects.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_swallowed_sql_error_ends_as_dead_with_that_reason_and_without_an_effect() {
-    let world = World::new().await;
-    let script = Script::new(|_, _| Act::swallow("SELECT 1/0"));
-    let runtime = runtime(&world, &script, quick()).start().await.unwrap();
-    enqueue_as(&world.db, 1, "swallowed").await;
-    eventually(SOON, "it is dead", async || inbox_state(&world.db, "swallowed").await.as_deref() == Some("Dead")).await;
-    let parked = parked(&world.db).await;
-    assert_eq!((parked.len(), parked[0].status.as_str(), parked[0].reason.as_str()), (1, "Dead", "attempts spent"));
-    assert!(parked[0].error.contains("its error was ignored"), "{}", parked[0].error);
-    assert_eq!((parked[0].attempts, script.runs().len()), (4, 4));
-    assert_eq!(effects_of(&world.db, 1).await, 0);
-    runtime.shutdown().await;
-}
-
 /// C1: an error that is swallowed once is a failed run, and the next one counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swallowed_sql_error_is_a_failed_run_and_the_next_one_has_the_effect() {

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use outbox::handlers;
-use outbox_it::Wire;
 
 use crate::meter::Meter;
-use crate::producing::{Optional, Urgent, commit, errors, relay, rows, tap};
+use crate::producing::{Optional, Urgent, commit, errors, relay, rows};
 use crate::world::World;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -49,23 +48,5 @@ async fn an_event_type_chooses_what_no_subscriber_means() {
     let failed = errors(&world.db, "status = 'Failed'").await;
     assert!(failed.len() == 1 && failed[0].contains("NO_ROUTE") && failed[0].contains("order.urgent"), "{failed:?}");
     assert!(meter.counter(outbox::telemetry::names::FAILED, "") >= 20);
-    runtime.shutdown().await;
-}
-
-/// R4: what was Failed stays as it is when a queue appears, until an operator says otherwise.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_failed_event_is_kept_and_can_be_offered_again() {
-    let world = World::new().await;
-    commit(&world.db, [Urgent { order_id: "a".into() }.draft()]).await;
-    world.db.execute("UPDATE outbox_messages SET max_attempts = 1").await;
-    let runtime = relay(&world).start().await.unwrap();
-    rows(&world.db, "status = 'Failed'", 1, SOON).await;
-    let wire: Wire = world.wire().await;
-    tap(&wire, "urgent", "orders.events", "order.urgent").await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(wire.ready("urgent").await, Some(0));
-    world.db.execute("UPDATE outbox_messages SET status = 'Pending', attempt_count = 0 WHERE status = 'Failed'").await;
-    rows(&world.db, "status = 'Published'", 1, SOON).await;
-    assert!(wire.get("urgent").await.is_some());
     runtime.shutdown().await;
 }

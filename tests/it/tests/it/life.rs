@@ -1,58 +1,12 @@
-//! The life of a runtime: roles, several in one process, shutdown.
+//! The life of a runtime: shutdown, and handlers that block.
 
 use std::time::Duration;
 
-use outbox::{Cancelled, Role, Runtime, handler, handlers};
-use outbox_it::{TestDatabase, eventually};
+use outbox::{Cancelled, handler, handlers};
+use outbox_it::eventually;
 use sqlx::PgConnection;
 
-use crate::world::{OrderCreated, World, effect, no_doubles, prepare};
-
-/// Several runtimes in one process, each with its own database and namespace, do not meet.
-#[tokio::test(flavor = "multi_thread")]
-async fn several_runtimes_in_one_process_do_not_meet() {
-    let world = World::new().await;
-    let other = TestDatabase::new().await;
-    prepare(&other).await;
-    let one = world.runtime(handlers![crate::world::reserve_stock]).namespace("one").start().await.unwrap();
-    let two = crate::world::builder(other.url(), world.vhost.url(), handlers![crate::world::reserve_stock])
-        .namespace("two")
-        .start()
-        .await
-        .unwrap();
-    world.enqueue(0, 40).await;
-    crate::world::enqueue(&other, 100, 130).await;
-    world.settled(40, Duration::from_secs(20)).await;
-    crate::world::settled(&other, 30, Duration::from_secs(20)).await;
-    two.shutdown().await;
-    world.enqueue(40, 50).await;
-    world.settled(50, Duration::from_secs(20)).await;
-    one.shutdown().await;
-}
-
-/// Roles: one process publishes only, one relays, one consumes.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_roles_work_together_from_three_runtimes() {
-    let world = World::new().await;
-    let publish_only = Runtime::builder()
-        .database(world.db.pool())
-        .registry([])
-        .role(Role::PublishOnly)
-        .signals(false)
-        .start()
-        .await
-        .unwrap();
-    world.enqueue(0, 20).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(world.db.count("outbox_messages", "status = 'Pending'").await, 20, "nobody relays yet");
-    let consume = world.runtime(handlers![crate::world::reserve_stock]).role(Role::Consume).start().await.unwrap();
-    let relay = world.runtime([]).role(Role::Relay).start().await.unwrap();
-    world.settled(20, Duration::from_secs(20)).await;
-    for runtime in [&publish_only, &consume, &relay] {
-        assert!(runtime.health().ready, "{}", runtime.health());
-        runtime.shutdown().await;
-    }
-}
+use crate::world::{OrderCreated, World, effect, no_doubles};
 
 #[handler(consumer = "slow", concurrency = 4, timeout = "60s")]
 async fn slow(order: OrderCreated, db: &mut PgConnection, cancelled: Cancelled) -> sqlx::Result<()> {

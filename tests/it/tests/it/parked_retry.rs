@@ -26,24 +26,6 @@ pub fn copy_of(order: usize, event_id: &str) -> (BasicProperties, Vec<u8>) {
     (properties, body.to_string().into_bytes())
 }
 
-/// C2, C4, promise 6: fails five times, in the delivery and parked, then succeeds: one effect, one key, attempts that count up.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_fails_and_then_succeeds_has_one_effect_and_one_key_in_every_run() {
-    let world = World::new().await;
-    let script = Script::new(|_, run| if run <= 3 { Act::Fail("not yet") } else { Act::Done });
-    let runtime = runtime(&world, &script, quick()).start().await.unwrap();
-    enqueue_as(&world.db, 1, "later").await;
-    world.settled(1, SOON).await;
-    tokio::time::timeout(SOON, runtime.idle()).await.expect("idle");
-    let runs = script.runs_of(1);
-    assert_eq!(runs.iter().map(|seen| seen.attempt).collect::<Vec<_>>(), [1, 2, 3, 4]);
-    assert!(runs.iter().all(|seen| seen.key == "scripted/later" && seen.event_id == "later"), "{runs:?}");
-    assert!(runs[2].at - runs[1].at >= Duration::from_millis(45), "the third run waits for its time: {runs:?}");
-    assert_eq!((effects_of(&world.db, 1).await, parked(&world.db).await.len()), (1, 0));
-    assert_eq!(inbox_state(&world.db, "later").await.as_deref(), Some("Processed"));
-    runtime.shutdown().await;
-}
-
 /// C2: while it waits for another run, after it was handled, and after it was given up, a copy is acked unrun and counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_of_a_retrying_handled_or_dead_message_is_acked_unrun_and_counted() {

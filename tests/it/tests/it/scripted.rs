@@ -89,7 +89,15 @@ impl Script {
         self.runs().into_iter().filter(|seen| seen.order == id).collect()
     }
 
-    fn begin(&self, seen: Seen) -> Act {
+    /// Notes a run and says what it does.
+    pub fn begin(&self, message: &Message<OrderCreated>, key: &IdempotencyKey) -> Act {
+        let seen = Seen {
+            order: message.event.order_id.clone(),
+            event_id: message.metadata.event_id().to_string(),
+            attempt: message.metadata.attempt(),
+            key: key.to_string(),
+            at: Instant::now(),
+        };
         let run = {
             let mut counts = self.counts.lock().unwrap();
             let count = counts.entry(seen.order.clone()).or_default();
@@ -109,26 +117,10 @@ pub async fn scripted(
     script: State<Script>,
     db: &mut PgConnection,
 ) -> Result<Outcome, BoxError> {
-    let order = message.event.order_id.clone();
-    let act = script.begin(Seen {
-        order: order.clone(),
-        event_id: message.metadata.event_id().to_string(),
-        attempt: message.metadata.attempt(),
-        key: key.to_string(),
-        at: Instant::now(),
-    });
-    effect(db, "scripted", &order).await?;
-    perform(act, db).await
-}
-
-async fn perform(mut act: Act, db: &mut PgConnection) -> Result<Outcome, BoxError> {
+    let mut act = script.begin(&message, &key);
+    effect(db, "scripted", &message.event.order_id).await?;
     loop {
         act = match act {
-            Act::Done => return Ok(Outcome::Done),
-            Act::Fail(error) => return Err(error.into()),
-            Act::FailDead(error) => return Err(HandlerError::dead(error).into()),
-            Act::Return(outcome) => return Ok(outcome),
-            Act::Panic(message) => panic!("{message}"),
             Act::Sleep(time, next) => {
                 tokio::time::sleep(time).await;
                 *next
@@ -141,7 +133,20 @@ async fn perform(mut act: Act, db: &mut PgConnection) -> Result<Outcome, BoxErro
                 let _ = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *db).await;
                 *next
             }
+            last => return finish(last),
         };
+    }
+}
+
+/// The end of a run whose steps are done.
+pub fn finish(act: Act) -> Result<Outcome, BoxError> {
+    match act {
+        Act::Done => Ok(Outcome::Done),
+        Act::Fail(error) => Err(error.into()),
+        Act::FailDead(error) => Err(HandlerError::dead(error).into()),
+        Act::Return(outcome) => Ok(outcome),
+        Act::Panic(message) => panic!("{message}"),
+        Act::Sleep(..) | Act::Sql(..) | Act::Swallow(..) => unreachable!("a step, not an end"),
     }
 }
 

@@ -151,7 +151,7 @@ async fn a_database_remembers_its_kind_of_broker() {
     let world = World::new().await;
     world.db.execute("INSERT INTO outbox_settings VALUES ('broker', 'database')").await;
     let text = refused(world.runtime(handlers![crate::world::reserve_stock])).await;
-    assert_parts(&text, &["worked with the broker `database` before", "UPDATE outbox_settings"]);
+    assert_parts(&text, &["worked with the broker `database` before", "OUTBOX_BROKER_MOVED_FROM=database"]);
 }
 
 /// The start-up table tells what runs here and where it stands.
