@@ -42,6 +42,7 @@ SET next_attempt_at = clock_timestamp() + $3 * interval '1 millisecond', error =
     locked_by = NULL, locked_until = NULL
 WHERE parked_id = $1 AND locked_by = $2 AND status = 'Retrying'";
 
+/// Its count is that of the parked row: the dedup record may say otherwise, which is one of the reasons to be here.
 const DEAD: &str = "
 WITH flushed AS MATERIALIZED (
     SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END AS done
@@ -49,9 +50,12 @@ WITH flushed AS MATERIALIZED (
 ended AS (
     UPDATE parked_messages SET status = 'Dead', reason = $3, error = $4, locked_by = NULL, locked_until = NULL
     WHERE parked_id = $1 AND locked_by = $2 AND status = 'Retrying' RETURNING consumer, event_id
+),
+decided AS (
+    UPDATE inbox_messages AS i SET state = 'Dead', decided_at = clock_timestamp()
+    FROM ended WHERE i.consumer = ended.consumer AND i.event_id = ended.event_id AND i.state = 'Retrying'
 )
-UPDATE inbox_messages AS i SET state = 'Dead', decided_at = clock_timestamp()
-FROM ended, flushed WHERE i.consumer = ended.consumer AND i.event_id = ended.event_id AND i.state = 'Retrying'";
+SELECT 1 FROM ended, flushed";
 
 const PUT_BACK: &str = "
 UPDATE parked_messages SET attempts = attempts - 1, locked_by = NULL, locked_until = NULL,
