@@ -26,10 +26,20 @@ pub(super) enum FirstEnd {
 struct Run {
     first_end: AtomicU8,
     dropped: AtomicBool,
+    /// The engine ends the transaction now. The hooks stay on its connection until the next run replaces them: taking them off would be one
+    /// more way to the connection's thread and back, for each message.
+    over: AtomicBool,
 }
 
 impl Run {
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+
     fn note(&self, end: FirstEnd) {
+        if self.is_over() {
+            return;
+        }
         // What follows the first end follows from it: only the first is kept.
         let _ = self.first_end.compare_exchange(0, end as u8, Ordering::SeqCst, Ordering::SeqCst);
     }
@@ -66,14 +76,21 @@ pub(crate) async fn watch(connection: &mut SqliteConnection, number: i32) -> Res
     let (commits, rolls_back) = (Arc::clone(&run), Arc::clone(&run));
     handle.set_commit_hook(move || {
         commits.note(FirstEnd::Commit);
-        false
+        commits.is_over()
     });
     handle.set_rollback_hook(move || rolls_back.note(FirstEnd::Rollback));
-    handle.set_progress_handler(INTERRUPTIBLE, move || !run.dropped.load(Ordering::SeqCst));
+    handle.set_progress_handler(INTERRUPTIBLE, move || run.is_over() || !run.dropped.load(Ordering::SeqCst));
     Ok(())
 }
 
-/// The engine ends the transaction now.
+/// The engine ends the transaction of this run now; what comes later on its connection is none of the run's business.
+pub(super) fn over(number: i32) {
+    if let Some(run) = find(number) {
+        run.over.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The engine ends the transaction now, whatever run it is of.
 pub(super) async fn unwatch(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     let mut handle = connection.lock_handle().await?;
     handle.remove_commit_hook();
