@@ -43,6 +43,7 @@ mod parked_retry;
 mod poison;
 mod producing;
 mod programs;
+mod quickstart;
 mod retention;
 mod retention_at_once;
 mod scripted;
