@@ -28,9 +28,9 @@ async fn place_order(pool: &SqlitePool, number: i64) -> Result<(), BoxError> {
         order.enqueue(&mut tx).await?;
     }
     if number % 10 == 0 {
-        tx.rollback().await?
+        tx.rollback().await?;
     } else {
-        tx.commit().await?
+        tx.commit().await?;
     }
     Ok(())
 }

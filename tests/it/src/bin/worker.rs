@@ -34,9 +34,9 @@ macro_rules! on {
                     Ticked { id }.enqueue(&mut tx).await?;
                 }
                 if number % 10 == 9 {
-                    tx.rollback().await?
+                    tx.rollback().await?;
                 } else {
-                    tx.commit().await?
+                    tx.commit().await?;
                 }
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
