@@ -24,42 +24,79 @@ pub trait CallArgument<'c> {
         't: 'a;
 }
 
-/// The connection and the transaction of one database.
-macro_rules! database_arguments {
-    ($feature:literal, $database:ty, $connection:ty, $kind:ident, $name:literal) => {
-        #[cfg(feature = $feature)]
-        impl<'c> CallArgument<'c> for $connection {
-            const DATABASE: Option<DatabaseKind> = Some(DatabaseKind::$kind);
+// Not by a macro: the compiler shows these impls to whoever takes something else.
 
-            fn take<'a, 't>(parts: &mut Parts<'a, 't, 'c>) -> Result<&'a mut Self, HandlerError>
-            where
-                'c: 'a,
-                't: 'a,
-            {
-                <sqlx::Transaction<'c, $database>>::take(parts).map(|tx| &mut **tx)
-            }
-        }
-
-        #[cfg(feature = $feature)]
-        impl<'c> CallArgument<'c> for sqlx::Transaction<'c, $database> {
-            const DATABASE: Option<DatabaseKind> = Some(DatabaseKind::$kind);
-
-            fn take<'a, 't>(parts: &mut Parts<'a, 't, 'c>) -> Result<&'a mut Self, HandlerError>
-            where
-                'c: 'a,
-                't: 'a,
-            {
-                match parts.tx.take() {
-                    Some(crate::handler::TxRef::$kind(tx)) => Ok(tx),
-                    _ => Err(HandlerError::extract(concat!("no transaction on ", $name, " in this call"))),
-                }
-            }
-        }
-    };
+#[cfg(feature = "postgres")]
+fn postgres<'a, 't, 'c>(
+    parts: &mut Parts<'a, 't, 'c>,
+) -> Result<&'a mut sqlx::Transaction<'c, sqlx::Postgres>, HandlerError> {
+    match parts.tx.take() {
+        Some(crate::handler::TxRef::Postgres(tx)) => Ok(tx),
+        _ => Err(HandlerError::extract("no transaction on PostgreSQL in this call")),
+    }
 }
 
-database_arguments!("postgres", sqlx::Postgres, sqlx::PgConnection, Postgres, "PostgreSQL");
-database_arguments!("sqlite", sqlx::Sqlite, sqlx::SqliteConnection, Sqlite, "SQLite");
+#[cfg(feature = "postgres")]
+impl<'c> CallArgument<'c> for sqlx::PgConnection {
+    const DATABASE: Option<DatabaseKind> = Some(DatabaseKind::Postgres);
+
+    fn take<'a, 't>(parts: &mut Parts<'a, 't, 'c>) -> Result<&'a mut Self, HandlerError>
+    where
+        'c: 'a,
+        't: 'a,
+    {
+        postgres(parts).map(|tx| &mut **tx)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl<'c> CallArgument<'c> for sqlx::Transaction<'c, sqlx::Postgres> {
+    const DATABASE: Option<DatabaseKind> = Some(DatabaseKind::Postgres);
+
+    fn take<'a, 't>(parts: &mut Parts<'a, 't, 'c>) -> Result<&'a mut Self, HandlerError>
+    where
+        'c: 'a,
+        't: 'a,
+    {
+        postgres(parts)
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn sqlite<'a, 't, 'c>(
+    parts: &mut Parts<'a, 't, 'c>,
+) -> Result<&'a mut sqlx::Transaction<'c, sqlx::Sqlite>, HandlerError> {
+    match parts.tx.take() {
+        Some(crate::handler::TxRef::Sqlite(tx)) => Ok(tx),
+        _ => Err(HandlerError::extract("no transaction on SQLite in this call")),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl<'c> CallArgument<'c> for sqlx::SqliteConnection {
+    const DATABASE: Option<DatabaseKind> = Some(DatabaseKind::Sqlite);
+
+    fn take<'a, 't>(parts: &mut Parts<'a, 't, 'c>) -> Result<&'a mut Self, HandlerError>
+    where
+        'c: 'a,
+        't: 'a,
+    {
+        sqlite(parts).map(|tx| &mut **tx)
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl<'c> CallArgument<'c> for sqlx::Transaction<'c, sqlx::Sqlite> {
+    const DATABASE: Option<DatabaseKind> = Some(DatabaseKind::Sqlite);
+
+    fn take<'a, 't>(parts: &mut Parts<'a, 't, 'c>) -> Result<&'a mut Self, HandlerError>
+    where
+        'c: 'a,
+        't: 'a,
+    {
+        sqlite(parts)
+    }
+}
 
 impl CallArgument<'_> for Emit {
     const DATABASE: Option<DatabaseKind> = None;
