@@ -91,12 +91,23 @@ impl Wire {
         let options = BasicPublishOptions { mandatory: true, ..Default::default() };
         let mut returned = 0;
         for (properties, body) in messages {
-            let confirm = channel.basic_publish(short(exchange), short(key), options, &body, properties).await.unwrap();
-            // One in flight at a time, so the return belongs to this confirm.
-            match confirm.await.expect("a confirm") {
-                Confirmation::Ack(None) => {}
-                Confirmation::Ack(Some(_)) => returned += 1,
-                other => panic!("the broker refused the message: {other:?}"),
+            // A queue that was declared a moment ago may have no leader yet and nack: nobody has the message then.
+            let mut tries = 0;
+            loop {
+                let published = channel.basic_publish(short(exchange), short(key), options, &body, properties.clone());
+                // One in flight at a time, so the return belongs to this confirm.
+                match published.await.unwrap().await.expect("a confirm") {
+                    Confirmation::Ack(None) => break,
+                    Confirmation::Ack(Some(_)) => {
+                        returned += 1;
+                        break;
+                    }
+                    Confirmation::Nack(_) if tries < 20 => {
+                        tries += 1;
+                        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                    }
+                    other => panic!("the broker refused the message: {other:?}"),
+                }
             }
         }
         returned
