@@ -12,10 +12,14 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::topology::DELIVERY_LIMIT;
 use crate::consumer::Consumer;
 use crate::consumer::deliver::{Delivered, conflict_pause, deliver};
-use crate::consumer::park::{dead_letter, park};
+use crate::consumer::identify::Rejected;
+use crate::consumer::park::{dead_letter, park, park_rejected};
+use crate::event::name;
+use crate::inbox::Reason;
 use crate::outbox::wake;
 use crate::pace::Pace;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, message};
+use crate::raw::RawMessage;
 use crate::store::session::{Session, within};
 use crate::store::{Condition, Store};
 use crate::telemetry::{Repeated, names};
@@ -169,10 +173,13 @@ async fn handle<DB: Store>(consumer: &Consumer<DB>, row: QueueRow, claim_id: &Ar
     let key = key(&row, claim_id);
     // The last net, as RabbitMQ's delivery limit: a message that takes the process with it comes to an end (C3, C7).
     let spent = i64::from(row.deliveries) > DELIVERY_LIMIT;
+    let defect = row.defect.clone();
     let raw = message(row);
     // The runtime's end ends the wait for a lost database; leases do not bind anybody meanwhile.
     let never = CancellationToken::new();
-    let delivered = if spent {
+    let delivered = if let Some(error) = defect {
+        park(consumer, park_rejected(consumer, &raw, spoilt(&raw, error)), Some(&key), &never).await
+    } else if spent {
         park(consumer, dead_letter(consumer, &raw), Some(&key), &never).await
     } else {
         deliver(consumer, raw, Some(&key), &never).await
@@ -181,6 +188,17 @@ async fn handle<DB: Store>(consumer: &Consumer<DB>, row: QueueRow, claim_id: &Ar
         Delivered::Taken => {}
         Delivered::Decided => ack(consumer, &key).await,
         Delivered::Undecided => put_back(consumer, std::slice::from_ref(&key)).await,
+    }
+}
+
+/// A row that the relay did not write like this: for a person, as it is.
+fn spoilt(raw: &RawMessage, error: String) -> Rejected {
+    let properties = &raw.properties;
+    Rejected {
+        reason: Reason::Undecodable,
+        error,
+        event_id: properties.message_id.clone().filter(|id| name::event_id(id).is_ok()),
+        event_type: properties.kind.clone().filter(|kind| name::short_string(kind).is_ok()),
     }
 }
 

@@ -84,14 +84,43 @@ pub struct QueueRow {
     pub routing_key: String,
     /// The form of the body.
     pub envelope: String,
-    /// The body.
-    pub payload: String,
+    /// The body, as it lies there.
+    pub payload: Vec<u8>,
     /// The caller's headers and ours.
     pub headers: HeaderMap,
     /// When it happened.
-    pub occurred_at: DateTime<Utc>,
+    pub occurred_at: Option<DateTime<Utc>>,
     /// When it was written.
-    pub enqueued_at: DateTime<Utc>,
+    pub enqueued_at: Option<DateTime<Utc>>,
     /// The number of this delivery.
     pub deliveries: i32,
+    /// Why no handler may have it: somebody wrote or edited it by hand. It is parked; its neighbours go on.
+    pub defect: Option<String>,
+}
+
+impl QueueRow {
+    /// Reads the column of headers, and notes everything in the row that the relay would not have written.
+    pub(crate) fn with_headers(mut self, headers: &str) -> Self {
+        match serde_json::from_str(headers) {
+            Ok(headers) => self.headers = headers,
+            Err(_) => self.spoilt("its headers are not a JSON object"),
+        }
+        if self.occurred_at.is_none() {
+            self.spoilt("its `occurred_at` is outside the years 1 to 9999");
+        }
+        if self.enqueued_at.is_none() {
+            self.spoilt("its `enqueued_at` is outside the years 1 to 9999");
+        }
+        if self.event_version < 1 {
+            self.spoilt("its `event_version` is below 1");
+        }
+        if std::str::from_utf8(&self.payload).is_err() {
+            self.spoilt("its payload is not UTF-8");
+        }
+        self
+    }
+
+    fn spoilt(&mut self, why: &str) {
+        self.defect.get_or_insert_with(|| why.to_owned());
+    }
 }

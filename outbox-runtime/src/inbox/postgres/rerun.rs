@@ -15,7 +15,7 @@ WITH due AS MATERIALIZED (
     ORDER BY next_attempt_at, parked_id LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 UPDATE parked_messages AS p
-SET attempts = p.attempts + 1, isolated = $5, locked_by = $3, locked_until = clock_timestamp() + $4 * interval '1 millisecond'
+SET attempts = LEAST(p.attempts::bigint + 1, 2147483647)::integer, isolated = $5, locked_by = $3, locked_until = clock_timestamp() + $4 * interval '1 millisecond'
 FROM due WHERE p.parked_id = due.parked_id
 RETURNING p.parked_id, p.event_id, p.body, p.properties::text AS properties, p.attempts, p.isolated";
 
@@ -58,7 +58,7 @@ decided AS (
 SELECT 1 FROM ended, flushed";
 
 const PUT_BACK: &str = "
-UPDATE parked_messages SET attempts = attempts - 1, locked_by = NULL, locked_until = NULL,
+UPDATE parked_messages SET attempts = GREATEST(attempts - 1, 0), locked_by = NULL, locked_until = NULL,
     next_attempt_at = GREATEST(next_attempt_at, clock_timestamp() + $3 * interval '1 millisecond')
 WHERE parked_id = $1 AND locked_by = $2 AND status = 'Retrying'";
 

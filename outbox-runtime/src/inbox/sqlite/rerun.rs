@@ -27,7 +27,7 @@ macro_rules! claim {
         concat!(
             "
 UPDATE parked_messages
-SET attempts = attempts + 1, isolated = ",
+SET attempts = min(attempts + 1, 2147483647), isolated = ",
             $alone,
             ", locked_by = ?3, locked_until = ",
             now!(),
@@ -88,7 +88,7 @@ const DEAD_RECORD: &str = concat!(
 
 const PUT_BACK: &str = concat!(
     "
-UPDATE parked_messages SET attempts = attempts - 1, locked_by = NULL, locked_until = NULL,
+UPDATE parked_messages SET attempts = max(attempts - 1, 0), locked_by = NULL, locked_until = NULL,
     next_attempt_at = max(next_attempt_at, ",
     now!(),
     " + ?3)

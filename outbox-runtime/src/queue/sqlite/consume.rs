@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use chrono::DateTime;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
+use crate::event::HeaderMap;
 use crate::queue::{QueueClaim, QueueKey, QueueRow};
 use crate::store::sqlite::sql::{array, micros, now, text, time};
 
@@ -67,8 +67,8 @@ pub(crate) async fn claim_queue(
 
 /// Nothing that somebody may have written by hand fails: one row would stop the queue for ever.
 fn decode(row: &SqliteRow) -> Result<QueueRow, sqlx::Error> {
-    let when = |column: &str| Ok::<_, sqlx::Error>(time(row.try_get(column)?).unwrap_or(DateTime::UNIX_EPOCH));
-    Ok(QueueRow {
+    let when = |column: &str| Ok::<_, sqlx::Error>(time(row.try_get(column)?));
+    let message = QueueRow {
         message_id: row.try_get("message_id")?,
         event_id: text(row, "event_id")?,
         aggregate_id: text(row, "aggregate_id")?,
@@ -77,12 +77,14 @@ fn decode(row: &SqliteRow) -> Result<QueueRow, sqlx::Error> {
         exchange: text(row, "exchange")?,
         routing_key: text(row, "routing_key")?,
         envelope: text(row, "envelope")?,
-        payload: text(row, "payload")?,
-        headers: serde_json::from_str(&text(row, "headers")?).unwrap_or_default(),
+        payload: row.try_get::<&[u8], _>("payload")?.to_vec(),
+        headers: HeaderMap::new(),
         occurred_at: when("occurred_at")?,
         enqueued_at: when("enqueued_at")?,
         deliveries: row.try_get("deliveries")?,
-    })
+        defect: None,
+    };
+    Ok(message.with_headers(&text(row, "headers")?))
 }
 
 pub(crate) async fn renew_queue(

@@ -82,3 +82,46 @@ async fn calls(db: &TestDatabase, pattern: &str, condition: &str) -> i64 {
 async fn forget(db: &TestDatabase) {
     db.execute("SELECT pg_stat_statements_reset()").await;
 }
+
+/// Rows that somebody wrote by hand: each is Dead with what is wrong, and the good ones that are claimed with them are handled.
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_messages_in_the_queue_are_parked_and_their_neighbours_go_on() {
+    let db = TestDatabase::new().await;
+    prepare(&db).await;
+    builder(&db, handlers![crate::world::reserve_stock]).start().await.expect("start").shutdown().await;
+    let broken = [
+        ("'infinity'", "now()", "'{}'", 1, "occurred_at"),
+        ("now()", "'-infinity'", "'{}'", 1, "enqueued_at"),
+        ("'294276-12-31'", "now()", "'{}'", 1, "occurred_at"),
+        ("'4713-01-01 BC'", "now()", "'{}'", 1, "occurred_at"),
+        ("now()", "now()", "'[1]'", 1, "headers"),
+        ("now()", "now()", "'{}'", 0, "event_version"),
+    ];
+    for (index, (occurred_at, enqueued_at, headers, version, _)) in broken.iter().enumerate() {
+        db.execute(&format!(
+            "INSERT INTO queue_messages (queue, event_id, aggregate_id, event_type, event_version, exchange, routing_key, envelope, payload, headers,
+                                         occurred_at, enqueued_at)
+             VALUES ('inventory', 'broken-{index}', 'x', 'order.created', {version}, 'orders.events', 'order.created', 'flat',
+                     '{{\"order_id\":\"broken\",\"quantity\":1}}', {headers}, {occurred_at}, {enqueued_at})"
+        ))
+        .await;
+    }
+    db.execute(
+        "INSERT INTO parked_messages (consumer, event_id, event_type, body, properties, status, reason, attempts)
+         VALUES ('inventory', 'spent', 'order.created', '{}', '{}', 'Retrying', 'by hand', 2147483647)",
+    )
+    .await;
+    enqueue(&db, 0, 30).await;
+    let runtime = builder(&db, handlers![crate::world::reserve_stock]).start().await.expect("start");
+    settled(&db, 30, Duration::from_secs(20)).await;
+    tokio::time::timeout(Duration::from_secs(20), runtime.idle()).await.expect("idle");
+    assert!(runtime.health().ready, "{}", runtime.health());
+    for (index, (_, _, _, _, said)) in broken.iter().enumerate() {
+        let condition = format!(
+            "event_id = 'broken-{index}' AND status = 'Dead' AND reason = 'undecodable' AND error LIKE '%{said}%'"
+        );
+        assert_eq!(db.count("parked_messages", &condition).await, 1, "{said}");
+    }
+    assert_eq!(db.count("parked_messages", "event_id = 'spent' AND status = 'Dead'").await, 1);
+    runtime.shutdown().await;
+}

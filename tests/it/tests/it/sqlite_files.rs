@@ -112,11 +112,88 @@ async fn a_missing_file_is_created_only_when_that_is_asked_for() {
     assert!(!place.path().exists(), "a typing error makes no empty database");
     place.runtime("?mode=rwc").fail_fast(true).start().await.expect("it starts").shutdown().await;
     assert!(place.path().exists());
+    let nowhere = format!("sqlite://{}?mode=rwc", place.directory.path().join("missing/shop.db").display());
+    let said = builder().database_url(nowhere).start().await.expect_err("no such directory").to_string();
+    assert!(said.contains("cannot be created") && said.contains("missing/shop.db"), "{said}");
+    let directory = format!("sqlite://{}", place.directory.path().display());
+    for url in [directory.as_str(), "sqlite:///dev/null"] {
+        let said = builder().database_url(url).start().await.expect_err("not a file").to_string();
+        assert!(said.contains("not a regular file"), "{said}");
+    }
+}
+
+/// Whoever deletes the file of a running service gets no new one that looks as if all were well.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_vanishes_is_not_made_anew() {
+    let place = Place::new();
+    let runtime = place.runtime("?mode=rwc").start().await.expect("it starts");
+    runtime.shutdown().await;
+    let runtime = place.runtime("?mode=rwc").start().await.expect("it starts again");
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{suffix}", place.path().display()));
+    }
+    // More connections than are open already.
+    let looks = (0..8).map(|_| runtime.idle());
+    let _ = tokio::time::timeout(Duration::from_secs(2), futures_util::future::join_all(looks)).await;
+    assert!(!place.path().exists(), "no connection of the runtime makes a file");
+}
+
+/// Rows that somebody wrote by hand: each is Dead with what is wrong, as it is, and its neighbours are handled.
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_messages_in_the_queue_are_parked_and_their_neighbours_go_on() {
+    let (place, pool) = Place::prepared().await;
+    place.runtime("").start().await.expect("start").shutdown().await;
+    let broken = [
+        ("payload", r#"CAST(x'7b226f726465725f6964223a22ff222c227175616e74697479223a317d' AS TEXT)"#, "not UTF-8"),
+        ("headers", "'[1]'", "headers"),
+        ("headers", "'{nope'", "headers"),
+        ("event_version", "0", "event_version"),
+        ("enqueued_at", "9223372036854775807", "enqueued_at"),
+        ("occurred_at", "-9223372036854775808", "occurred_at"),
+    ];
+    for (index, (column, value, _)) in broken.iter().enumerate() {
+        let good =
+            |name: &str, otherwise: &str| if *column == name { (*value).to_owned() } else { otherwise.to_owned() };
+        let sql = format!(
+            "INSERT INTO queue_messages (queue, event_id, aggregate_id, event_type, event_version, exchange, routing_key, envelope, payload, headers,
+                                         occurred_at, enqueued_at)
+             VALUES ('files', 'broken-{index}', 'x', 'order.created', {}, 'orders.events', 'order.created', 'flat', {}, {}, {}, {})",
+            good("event_version", "1"),
+            good("payload", r#"'{"order_id":"broken","quantity":1}'"#),
+            good("headers", "'{}'"),
+            good("occurred_at", "1"),
+            good("enqueued_at", "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"),
+        );
+        execute(&pool, &sql).await;
+    }
+    execute(
+        &pool,
+        "INSERT INTO parked_messages (consumer, event_id, event_type, body, properties, status, reason, attempts)
+         VALUES ('files', 'spent', 'order.created', x'7b7d', '{}', 'Retrying', 'by hand', 2147483647)",
+    )
+    .await;
+    enqueue(&pool, 0, 20).await;
+    let runtime = place.runtime("").start().await.expect("start");
+    settled(&pool, 20).await;
+    runtime.idle().await;
+    assert!(runtime.health().ready, "{}", runtime.health());
+    for (index, (_, _, said)) in broken.iter().enumerate() {
+        let sql = format!(
+            "SELECT count(*) FROM parked_messages WHERE event_id = 'broken-{index}' AND status = 'Dead' AND reason = 'undecodable' AND error LIKE '%{said}%'"
+        );
+        assert_eq!(number(&pool, &sql).await, 1, "{said}");
+    }
+    assert_eq!(number(&pool, "SELECT count(*) FROM parked_messages WHERE body = x'7b226f726465725f6964223a22ff222c227175616e74697479223a317d'").await, 1);
+    assert_eq!(
+        number(&pool, "SELECT count(*) FROM parked_messages WHERE event_id = 'spent' AND status = 'Dead'").await,
+        1
+    );
+    runtime.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_in_memory_is_refused() {
-    for url in ["sqlite::memory:", "sqlite://:memory:"] {
+    for url in ["sqlite::memory:", "sqlite://:memory:", "sqlite://shop?cache=shared&mode=memory"] {
         let error = builder().database_url(url).start().await.expect_err("it must not start").to_string();
         assert!(error.contains("in memory") && error.contains("sqlite://path/to/file.db"), "{error}");
     }

@@ -42,7 +42,7 @@ async fn a_row_goes_to_each_queue_that_wants_it_once() {
     assert_eq!(Sqlite::queue_depth(&mut connection, "all").await.unwrap(), 3);
 
     let rows = take(&mut connection, "orders", "w", LEASE).await;
-    assert_eq!(rows[1].payload, "{ \"a\":1.00}");
+    assert_eq!(rows[1].payload, b"{ \"a\":1.00}");
     assert_eq!((rows[1].exchange.as_str(), rows[1].routing_key.as_str()), ("n.e", "order.created"));
     assert_eq!(Sqlite::queue_depth(&mut connection, "orders").await.unwrap(), 2, "claimed ones count");
     assert!(Sqlite::queue_known(&mut connection, "other").await.unwrap());
