@@ -11,17 +11,17 @@ use sqlx::Transaction;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::consumer::Consumer;
 use crate::consumer::decide::FailureKind;
 use crate::consumer::identify::Incoming;
 use crate::consumer::plan::HandlerPlan;
-use crate::error::{Class, EnqueueError, Failure, HandlerError};
+use crate::consumer::{Consumer, end};
+use crate::error::{EnqueueError, HandlerError};
 use crate::event::{Draft, Metadata, trace};
 use crate::handler::{Call, Delivery, Emit};
 use crate::inbox::{Disposition, InboxRecord, Stamp};
 use crate::queue::QueueKey;
 use crate::store::session::{Session, within};
-use crate::store::{Condition, Refused, Store};
+use crate::store::{Condition, Store};
 use crate::telemetry::names;
 
 /// How a run ended.
@@ -52,12 +52,12 @@ pub(crate) enum End {
 }
 
 /// How a run left its connection, before anything else is asked of the database.
-struct Left {
-    end: End,
+pub(super) struct Left {
+    pub(super) end: End,
     /// Whether the connection may go back to its pool.
-    clean: bool,
+    pub(super) clean: bool,
     /// The handler's error says that a database is out of reach: ours, or another one that it talked to.
-    suspect: bool,
+    pub(super) suspect: bool,
 }
 
 impl Left {
@@ -76,7 +76,7 @@ pub(crate) enum Origin<'a> {
 }
 
 /// How long the server may take to roll back.
-const ROLLBACK: Duration = Duration::from_secs(5);
+pub(super) const ROLLBACK: Duration = Duration::from_secs(5);
 
 /// Runs a handler once.
 pub(crate) async fn run<DB: Store>(
@@ -195,14 +195,14 @@ async fn in_transaction<DB: Store>(
                         // Nobody decided on it, so it is the message that is not ours any more.
                         Ok(InboxRecord::Gone) if from.is_some() => End::Abandoned,
                         Ok(InboxRecord::Gone) => End::Conflict("the dedup record vanished".to_owned()),
-                        Err(error) => return Left::new(database_end::<DB>(&error), false),
+                        Err(error) => return Left::new(end::of_statement::<DB>(&error), false),
                     }
                 }
             };
             let clean = within(ROLLBACK, DB::rollback(tx)).await.is_ok();
             return Left::new(end, clean);
         }
-        Err(error) => return Left::new(database_end::<DB>(&error), false),
+        Err(error) => return Left::new(end::of_statement::<DB>(&error), false),
     };
 
     let mut metadata = incoming.metadata.clone();
@@ -215,7 +215,7 @@ async fn in_transaction<DB: Store>(
     .record(started.elapsed());
     let mut drafts = match ran {
         Ran::Returned(Ok(drafts)) => drafts,
-        Ran::Returned(Err(error)) => return after_error(tx, &error).await,
+        Ran::Returned(Err(error)) => return end::of_handler(tx, &error).await,
         Ran::Panicked(message) => {
             return Left::new(End::Failed(FailureKind::Panic, format!("the handler panicked: {message}")), false);
         }
@@ -229,7 +229,7 @@ async fn in_transaction<DB: Store>(
     if !drafts.is_empty()
         && let Err(refused) = within(consumer.statement, DB::prove(&mut tx, run)).await
     {
-        return Left::new(commit_end::<DB>(refused), false);
+        return Left::new(end::of_commit::<DB>(refused), false);
     }
     for draft in &mut drafts {
         draft.caused_by(&metadata);
@@ -252,7 +252,7 @@ async fn in_transaction<DB: Store>(
     }
     match within(consumer.statement, DB::commit(tx, run)).await {
         Ok(()) => Left::new(End::Committed, true),
-        Err(refused) => Left::new(commit_end::<DB>(refused), false),
+        Err(refused) => Left::new(end::of_commit::<DB>(refused), false),
     }
 }
 
@@ -312,58 +312,6 @@ async fn call<DB: Store>(
     }
 }
 
-/// After a handler's error: whose fault was it?
-async fn after_error<DB: Store>(tx: Transaction<'_, DB>, error: &HandlerError) -> Left {
-    let text = chain(error);
-    let condition = error.error().and_then(DB::condition);
-    let clean = within(ROLLBACK, DB::rollback(tx)).await.is_ok();
-    let failed = |kind| End::Failed(kind, text.clone());
-    let end = match (&error.failure, condition) {
-        (_, Some(Condition::IdleInTransaction)) => failed(FailureKind::Error),
-        _ if !clean => End::Lost(text.clone()),
-        (Failure::Error { .. }, Some(Condition::Conflict)) => End::Conflict(text.clone()),
-        (Failure::Error { .. }, Some(Condition::Unavailable)) => failed(FailureKind::Error),
-        (Failure::Error { class: Class::Dead, .. }, _) => failed(FailureKind::Dead),
-        (Failure::Error { .. } | Failure::Extract(_), _) => failed(FailureKind::Error),
-        (Failure::Undecodable(_), _) => failed(FailureKind::Undecodable),
-        (Failure::RetryAfter(delay), _) => failed(FailureKind::RetryAfter(*delay)),
-        (Failure::Rejected(_), _) => failed(FailureKind::Rejected),
-    };
-    let suspect = clean && matches!(error.failure, Failure::Error { .. }) && condition == Some(Condition::Unavailable);
-    Left { end, clean, suspect }
-}
-
-/// An engine statement failed: never the handler's fault.
-fn database_end<DB: Store>(error: &sqlx::Error) -> End {
-    match DB::condition(error) {
-        Some(Condition::Conflict) => End::Conflict(error.to_string()),
-        Some(Condition::Unavailable) => End::NotBegun(error.to_string()),
-        _ => End::Lost(error.to_string()),
-    }
-}
-
-/// A commit failed. An answer of the server means that nothing was committed; no answer means that nobody knows.
-fn commit_end<DB: Store>(refused: Refused) -> End {
-    let error = match refused {
-        Refused::Aborted => {
-            let error = "a statement in the handler failed and its error was ignored: the transaction was aborted, nothing was committed";
-            return End::Failed(FailureKind::Aborted, error.to_owned());
-        }
-        Refused::Ended => return End::Failed(FailureKind::Ended, ENDED.to_owned()),
-        Refused::Database(error) => error,
-    };
-    match (DB::condition(&error), &error) {
-        (Some(Condition::Conflict), _) => End::Conflict(error.to_string()),
-        (Some(Condition::IdleInTransaction), _) => End::Failed(
-            FailureKind::Aborted,
-            "the server ended the transaction because it was idle for too long (idle_in_transaction_session_timeout)"
-                .to_owned(),
-        ),
-        (None, sqlx::Error::Database(_)) => End::Failed(FailureKind::Error, format!("the commit failed: {error}")),
-        _ => End::Lost(error.to_string()),
-    }
-}
-
 async fn within_enqueue<T>(
     deadline: Duration,
     insert: impl Future<Output = Result<T, EnqueueError>>,
@@ -372,25 +320,4 @@ async fn within_enqueue<T>(
         Ok(result) => result,
         Err(_) => Err(EnqueueError::Database(sqlx::Error::PoolTimedOut)),
     }
-}
-
-/// An error and its causes on one line, bounded.
-fn chain(error: &HandlerError) -> String {
-    const BYTES: usize = 2000;
-    let mut text = error.to_string();
-    let mut cause = error.error();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-        if text.len() > BYTES {
-            break;
-        }
-    }
-    let text = text.replace('\0', "\u{fffd}");
-    let mut end = text.len().min(BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
 }

@@ -5,6 +5,7 @@ mod attempt;
 mod dead_letters;
 mod decide;
 mod deliver;
+mod end;
 pub(crate) mod figures;
 pub(crate) mod gate;
 mod identify;

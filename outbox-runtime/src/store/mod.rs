@@ -1,5 +1,7 @@
 //! What the engine asks of a database. Relay and consumer are generic over it and erased once, in the runtime.
 
+mod answer;
+mod ownership;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 pub(crate) mod session;
@@ -7,6 +9,10 @@ pub(crate) mod session;
 pub(crate) mod sqlite;
 mod turn;
 
+pub(crate) use self::answer::{Condition, Refused, Writable};
+#[cfg(feature = "sqlite")]
+pub(crate) use self::ownership::OwnedFile;
+pub(crate) use self::ownership::{NotOwned, Ownership};
 pub(crate) use self::turn::Turn;
 
 use std::future::Future;
@@ -318,89 +324,3 @@ pub trait Store: sqlx::Database + Sealed {
 /// Keeps [`Store`] closed.
 #[doc(hidden)]
 pub trait Sealed {}
-
-/// What an error says about the database, beside the statement that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Condition {
-    /// Two transactions got into each other's way; the same again will do.
-    Conflict,
-    /// The database is lost, full, starting, stopping or read-only.
-    Unavailable,
-    /// The server ended a transaction that idled too long: the handler's own doing.
-    IdleInTransaction,
-}
-
-/// Why a run's transaction was not committed.
-#[derive(Debug)]
-pub enum Refused {
-    /// A statement in it failed and its error was ignored: the database had given the transaction up.
-    Aborted,
-    /// It is not the transaction that the run began: the handler ended that one by itself.
-    Ended,
-    /// The database said no, or said nothing.
-    Database(sqlx::Error),
-}
-
-impl From<sqlx::Error> for Refused {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(error)
-    }
-}
-
-/// The right to work with a database that only one process may work with; shared by the runtimes of that process. Given up when dropped.
-#[derive(Debug, Clone, Default)]
-pub struct Ownership {
-    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "the other databases have any number of owners"))]
-    lock: Option<std::sync::Arc<OwnedFile>>,
-}
-
-/// A lock on a file, which goes with the process.
-#[derive(Debug)]
-pub(crate) struct OwnedFile {
-    /// Held, not read.
-    _file: std::fs::File,
-    /// Whether what an earlier process had claimed was put back.
-    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "the other databases have leases"))]
-    recovered: tokio::sync::Mutex<bool>,
-}
-
-#[cfg(feature = "sqlite")]
-impl OwnedFile {
-    pub(crate) fn new(file: std::fs::File) -> Self {
-        Self { _file: file, recovered: tokio::sync::Mutex::new(false) }
-    }
-}
-
-#[cfg(feature = "sqlite")]
-impl Ownership {
-    /// Of a database that only the holder of this lock may work with.
-    pub(crate) const fn of(lock: std::sync::Arc<OwnedFile>) -> Self {
-        Self { lock: Some(lock) }
-    }
-
-    /// Held while the first owner recovers: a second runtime of this process must not begin before. Whether it was done.
-    pub(crate) async fn recovered(&self) -> Option<tokio::sync::MutexGuard<'_, bool>> {
-        match &self.lock {
-            Some(lock) => Some(lock.recovered.lock().await),
-            None => None,
-        }
-    }
-}
-
-/// Why this process may not work with the database.
-#[derive(Debug)]
-pub enum NotOwned {
-    /// Another process does; what is known of it.
-    Taken(String),
-    /// The lock file cannot be used.
-    LockFile(std::io::Error),
-}
-
-/// Whether the database accepts writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writable {
-    /// It does.
-    Yes,
-    /// It is a standby or set to read-only.
-    ReadOnly,
-}

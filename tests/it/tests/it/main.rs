@@ -49,6 +49,8 @@ mod retention_at_once;
 mod scripted;
 mod signals;
 mod sqlite_files;
+mod sqlite_place;
+mod sqlite_writers;
 mod start;
 mod statements;
 mod steady_memory;

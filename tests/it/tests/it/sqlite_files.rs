@@ -1,95 +1,13 @@
 //! A SQLite file that cannot be used: what is said, and that nothing is lost.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use outbox::{Broker, Migrations, Role, RuntimeBuilder, handler, handlers};
+use outbox::{Migrations, Role, handlers};
 use outbox_it::{Process, eventually};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqlitePool, SqlitePoolOptions};
-use sqlx::{AssertSqlSafe, Connection as _};
-use tempfile::TempDir;
+use sqlx::Connection as _;
+use sqlx::sqlite::{SqliteConnection, SqlitePool};
 
-use crate::world::OrderCreated;
-
-#[handler(consumer = "files", concurrency = 4, retry(immediate = 0, delays = "50ms..100ms", max_attempts = 3))]
-async fn note(order: OrderCreated, db: &mut SqliteConnection) -> sqlx::Result<()> {
-    sqlx::query("INSERT INTO effects (order_id) VALUES ($1)").bind(order.order_id).execute(db).await?;
-    Ok(())
-}
-
-/// A file in a directory of its own.
-struct Place {
-    directory: TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.directory.path().join("shop.db")
-    }
-
-    fn url(&self, parameters: &str) -> String {
-        format!("sqlite://{}{parameters}", self.path().display())
-    }
-
-    fn options(&self) -> SqliteConnectOptions {
-        SqliteConnectOptions::new().filename(self.path()).create_if_missing(true)
-    }
-
-    /// A file with all tables, used before.
-    async fn prepared() -> (Self, SqlitePool) {
-        let place = Self::new();
-        let pool = SqlitePoolOptions::new().max_connections(4).connect_with(place.options()).await.unwrap();
-        outbox::migrate(&pool).await.unwrap();
-        execute(&pool, "CREATE TABLE effects (order_id TEXT NOT NULL) STRICT").await;
-        (place, pool)
-    }
-
-    fn runtime(&self, parameters: &str) -> RuntimeBuilder {
-        builder().database_url(self.url(parameters))
-    }
-
-    /// Why it does not start.
-    async fn refusal(&self, parameters: &str) -> String {
-        let error = self.runtime(parameters).fail_fast(true).start().await.expect_err("it must not start").to_string();
-        assert!(error.contains("DATABASE_URL") && error.contains("shop.db"), "setting and file are named: {error}");
-        error
-    }
-}
-
-fn builder() -> RuntimeBuilder {
-    outbox::Runtime::builder()
-        .broker(Broker::Database)
-        .registry(handlers![note])
-        .signals(false)
-        .poll_interval(Duration::from_millis(50))
-        .shutdown_timeout(Duration::from_secs(10))
-}
-
-async fn execute(pool: &SqlitePool, sql: &str) {
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-}
-
-async fn number(pool: &SqlitePool, sql: &str) -> i64 {
-    sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(pool).await.unwrap_or_else(|error| panic!("{sql}: {error}"))
-}
-
-async fn enqueue(pool: &SqlitePool, from: usize, to: usize) {
-    let mut tx = outbox::begin(pool).await.unwrap();
-    outbox::enqueue_all(&mut tx, (from..to).map(|n| OrderCreated::number(n).draft())).await.unwrap();
-    tx.commit().await.unwrap();
-}
-
-async fn settled(pool: &SqlitePool, orders: i64) {
-    eventually(Duration::from_secs(20), &format!("{orders} effects"), async || {
-        number(pool, "SELECT count(DISTINCT order_id) FROM effects").await == orders
-    })
-    .await;
-    assert_eq!(number(pool, "SELECT count(*) FROM effects").await, orders, "none is doubled");
-}
+use crate::sqlite_place::{Place, builder, enqueue, execute, number, settled};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn something_else_than_a_database_is_refused_and_left_as_it_is() {
@@ -320,55 +238,13 @@ async fn a_handler_for_another_database_is_a_start_error() {
     for part in ["reserve_stock", "PostgreSQL", "SQLite", "world.rs"] {
         assert!(error.contains(part), "{part}: {error}");
     }
-    let wrong = crate::world::builder(outbox_it::TestDatabase::new().await.url(), "amqp://localhost", handlers![note]);
+    let wrong = crate::world::builder(
+        outbox_it::TestDatabase::new().await.url(),
+        "amqp://localhost",
+        handlers![crate::sqlite_place::note],
+    );
     let error = wrong.start().await.expect_err("refused").to_string();
-    for part in ["note", "PostgreSQL", "SQLite", "sqlite_files.rs"] {
+    for part in ["note", "PostgreSQL", "SQLite", "sqlite_place.rs"] {
         assert!(error.contains(part), "{part}: {error}");
     }
-}
-
-/// 20,000 events are relayed and handled while others begin transactions all the time: none of them meets `SQLITE_BUSY`, none waits for ever.
-#[tokio::test(flavor = "multi_thread")]
-async fn heavy_a_burn_down_of_20_000_events_keeps_nobody_from_writing() {
-    let (place, pool) = Place::prepared().await;
-    execute(&pool, "CREATE TABLE notes (at INTEGER)").await;
-    for chunk in 0..20 {
-        enqueue(&pool, chunk * 1_000, (chunk + 1) * 1_000).await;
-    }
-    let started = std::time::Instant::now();
-    let runtime = place.runtime("").start().await.expect("start");
-    let done = tokio_util::sync::CancellationToken::new();
-    let writers: Vec<_> = (0..2).map(|_| tokio::spawn(write_notes(pool.clone(), done.clone()))).collect();
-    while number(&pool, "SELECT max(rowid) FROM inbox_messages").await < 20_000 {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    done.cancel();
-    let (mut transactions, mut longest) = (0, Duration::ZERO);
-    for writer in writers {
-        let (count, wait) = writer.await.expect("a writer met an error");
-        (transactions, longest) = (transactions + count, longest.max(wait));
-    }
-    println!(
-        "20000 events in {:.1} s beside {transactions} transactions of others; the longest wait to begin: {longest:?}",
-        started.elapsed().as_secs_f32()
-    );
-    settled(&pool, 20_000).await;
-    runtime.idle().await;
-    runtime.shutdown().await;
-    assert!(transactions > 100, "{transactions}");
-    assert_eq!(number(&pool, "SELECT count(*) FROM notes").await, transactions);
-}
-
-async fn write_notes(pool: SqlitePool, done: tokio_util::sync::CancellationToken) -> (i64, Duration) {
-    let (mut transactions, mut longest) = (0, Duration::ZERO);
-    while !done.is_cancelled() {
-        let asked = std::time::Instant::now();
-        let mut tx = outbox::begin(&pool).await.expect("no SQLITE_BUSY");
-        longest = longest.max(asked.elapsed());
-        sqlx::query("INSERT INTO notes VALUES (1)").execute(&mut *tx).await.expect("it writes");
-        tx.commit().await.expect("it commits");
-        transactions += 1;
-        tokio::time::sleep(Duration::from_millis(40)).await;
-    }
-    (transactions, longest)
 }

@@ -1,0 +1,38 @@
+//! What a database says, in words that do not depend on which one it is.
+
+/// What an error says about the database, beside the statement that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// Two transactions got into each other's way; the same again will do.
+    Conflict,
+    /// The database is lost, full, starting, stopping or read-only.
+    Unavailable,
+    /// The server ended a transaction that idled too long: the handler's own doing.
+    IdleInTransaction,
+}
+
+/// Why a run's transaction was not committed.
+#[derive(Debug)]
+pub enum Refused {
+    /// A statement in it failed and its error was ignored: the database had given the transaction up.
+    Aborted,
+    /// It is not the transaction that the run began: the handler ended that one by itself.
+    Ended,
+    /// The database said no, or said nothing.
+    Database(sqlx::Error),
+}
+
+impl From<sqlx::Error> for Refused {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// Whether the database accepts writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writable {
+    /// It does.
+    Yes,
+    /// It is a standby or set to read-only.
+    ReadOnly,
+}
