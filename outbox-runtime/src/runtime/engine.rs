@@ -235,7 +235,7 @@ impl<DB: Store> Running<DB> {
     }
 
     /// Starts relay and consumers, on the engine's thread.
-    async fn go(&self, mode: Declare) {
+    async fn go(self: &Arc<Self>, mode: Declare) {
         if matches!(self.source, Some(Transport::Database)) {
             bindings::until_declared(&self.pool, &self.topology, mode, &self.board, &self.stopping).await;
         }
@@ -262,8 +262,29 @@ impl<DB: Store> Running<DB> {
         known.await.unwrap_or(true)
     }
 
-    fn keep(&self, ownership: Ownership) {
+    fn keep(self: &Arc<Self>, ownership: Ownership) {
+        if ownership.is_of_files() {
+            self.connections.spawn(Arc::clone(self).guard(ownership.clone()));
+        }
         *self.ownership.lock().unwrap_or_else(PoisonError::into_inner) = Some(ownership);
+    }
+
+    /// Stops everything when the file of the database is taken away: a service that went on would lose all that it is told from then on.
+    async fn guard(self: Arc<Self>, ownership: Ownership) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                () = self.ending.cancelled() => return,
+            }
+            if let Some(why) = ownership.lost() {
+                tracing::error!(%why, "stopping");
+                self.board.down("database", why);
+                break;
+            }
+        }
+        drop(ownership);
+        // On its own: the end of everything waits for this task.
+        tokio::spawn(async move { self.shut_down().await });
     }
 
     async fn shut_down(&self) {

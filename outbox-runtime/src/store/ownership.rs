@@ -11,7 +11,10 @@ pub struct Ownership {
 #[derive(Debug)]
 pub(crate) struct OwnedFile {
     /// Held, not read.
-    _file: std::fs::File,
+    _lock: std::fs::File,
+    /// The database and its lock, each with what told it from any other file when it was opened.
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "the other databases are no files"))]
+    files: Vec<(std::path::PathBuf, Option<(u64, u64)>)>,
     /// Whether what an earlier process had claimed was put back.
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "the other databases have leases"))]
     recovered: tokio::sync::Mutex<bool>,
@@ -19,9 +22,22 @@ pub(crate) struct OwnedFile {
 
 #[cfg(feature = "sqlite")]
 impl OwnedFile {
-    pub(crate) fn new(file: std::fs::File) -> Self {
-        Self { _file: file, recovered: tokio::sync::Mutex::new(false) }
+    pub(crate) fn new(lock: std::fs::File, files: Vec<std::path::PathBuf>) -> Self {
+        let files = files.into_iter().map(|path| (path.clone(), identity(&path))).collect();
+        Self { _lock: lock, files, recovered: tokio::sync::Mutex::new(false) }
     }
+}
+
+/// Which file a path leads to; `None` if to none.
+#[cfg(all(feature = "sqlite", unix))]
+fn identity(path: &std::path::Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+#[cfg(all(feature = "sqlite", not(unix)))]
+fn identity(path: &std::path::Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|_| (0, 0))
 }
 
 #[cfg(feature = "sqlite")]
@@ -37,6 +53,28 @@ impl Ownership {
             Some(lock) => Some(lock.recovered.lock().await),
             None => None,
         }
+    }
+}
+
+impl Ownership {
+    /// Whether there is anything that somebody could take away.
+    pub(crate) const fn is_of_files(&self) -> bool {
+        self.lock.is_some()
+    }
+
+    /// Why it is worth nothing any more: a file was deleted or replaced, and what this process writes goes nowhere.
+    pub(crate) fn lost(&self) -> Option<String> {
+        #[cfg(feature = "sqlite")]
+        if let Some(lock) = &self.lock {
+            let gone = lock.files.iter().find(|(path, was)| identity(path) != *was);
+            return gone.map(|(path, _)| {
+                format!(
+                    "the file {} was deleted or replaced under the running service; what it writes now goes nowhere",
+                    path.display()
+                )
+            });
+        }
+        None
     }
 }
 

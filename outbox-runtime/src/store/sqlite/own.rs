@@ -21,12 +21,13 @@ static OWNED: LazyLock<tokio::sync::Mutex<HashMap<PathBuf, Weak<OwnedFile>>>> = 
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) async fn own(pool: &SqlitePool) -> Result<Ownership, NotOwned> {
-    let path = lock_path(&file(pool));
+    let database = file(pool);
+    let path = lock_path(&database);
     let mut owned = OWNED.lock().await;
     if let Some(lock) = owned.get(&path).and_then(Weak::upgrade) {
         return Ok(Ownership::of(lock));
     }
-    let lock = Arc::new(OwnedFile::new(locked(&path).await?));
+    let lock = Arc::new(OwnedFile::new(locked(&path).await?, vec![database, path.clone()]));
     owned.retain(|_, lock| lock.strong_count() > 0);
     owned.insert(path, Arc::downgrade(&lock));
     Ok(Ownership::of(lock))

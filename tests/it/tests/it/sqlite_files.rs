@@ -40,7 +40,7 @@ async fn a_missing_file_is_created_only_when_that_is_asked_for() {
     }
 }
 
-/// Whoever deletes the file of a running service gets no new one that looks as if all were well.
+/// Whoever deletes the file of a running service gets no new one that looks as if all were well: the service stops and says why.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_vanishes_is_not_made_anew() {
     let place = Place::new();
@@ -54,6 +54,19 @@ async fn a_file_that_vanishes_is_not_made_anew() {
     let looks = (0..8).map(|_| runtime.idle());
     let _ = tokio::time::timeout(Duration::from_secs(2), futures_util::future::join_all(looks)).await;
     assert!(!place.path().exists(), "no connection of the runtime makes a file");
+    tokio::time::timeout(Duration::from_secs(10), runtime.stopping()).await.expect("it stops by itself");
+    let health = runtime.health().to_string();
+    assert!(health.contains("deleted or replaced") && health.contains("shop.db"), "{health}");
+    tokio::time::timeout(Duration::from_secs(15), runtime.shutdown()).await.expect("it ends");
+}
+
+/// Without its lock a second process could start beside this one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_vanishes_stops_the_service() {
+    let (place, _pool) = Place::prepared().await;
+    let runtime = place.runtime("").start().await.expect("it starts");
+    std::fs::remove_file(format!("{}-outbox-lock", place.path().display())).unwrap();
+    tokio::time::timeout(Duration::from_secs(10), runtime.run()).await.expect("it stops by itself").unwrap();
 }
 
 /// Rows that somebody wrote by hand: each is Dead with what is wrong, as it is, and its neighbours are handled.
