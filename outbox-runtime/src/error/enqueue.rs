@@ -55,13 +55,28 @@ impl fmt::Display for EnqueueError {
                 }
                 if ids.len() > 10 { write!(f, " and {} more", ids.len() - 10) } else { Ok(()) }
             }
-            Self::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("42P01") => f.write_str(
-                "the table `outbox_messages` is missing in this database or schema: run `outbox::migrate(&pool)` or start the runtime once",
-            ),
-            Self::Database(_) => f.write_str("the database refused the event"),
+            Self::Database(error) => f.write_str(refused(error)),
         }
     }
 }
+
+/// What a person can do about it. SQLite has no code of its own for a missing table, and one language.
+fn refused(error: &sqlx::Error) -> &'static str {
+    let error = error.as_database_error();
+    match error.and_then(sqlx::error::DatabaseError::code).as_deref() {
+        Some("42P01") => MISSING_TABLE,
+        Some("1") if error.is_some_and(|error| error.message().starts_with("no such table: outbox_messages")) => {
+            MISSING_TABLE
+        }
+        // SQLITE_BUSY and SQLITE_BUSY_SNAPSHOT.
+        Some("5" | "517") => {
+            "somebody else has written since this transaction began, or is writing: begin it with `outbox::begin(&pool)`, which waits for its turn"
+        }
+        _ => "the database refused the event",
+    }
+}
+
+const MISSING_TABLE: &str = "the table `outbox_messages` is missing in this database or schema: run `outbox::migrate(&pool)` or start the runtime once";
 
 impl std::error::Error for EnqueueError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {

@@ -5,6 +5,24 @@ use std::time::Duration;
 use sqlx::sqlite::SqlitePool;
 
 use crate::sqlite_place::{Place, enqueue, execute, number, settled};
+use crate::world::OrderCreated;
+
+/// What a producer reads that begins otherwise, or before there are tables.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_cannot_be_written_says_what_to_do() {
+    let (_place, pool) = Place::prepared().await;
+    let mut late = pool.begin().await.unwrap();
+    sqlx::query("SELECT count(*) FROM effects").execute(&mut *late).await.unwrap();
+    enqueue(&pool, 0, 1).await;
+    let error = OrderCreated::number(1).enqueue(&mut late).await.expect_err("it began too early").to_string();
+    assert!(error.contains("outbox::begin(&pool)"), "{error}");
+
+    let empty = Place::new();
+    let pool = SqlitePool::connect_with(empty.options()).await.unwrap();
+    let mut tx = outbox::begin(&pool).await.unwrap();
+    let error = OrderCreated::number(1).enqueue(&mut tx).await.expect_err("no tables").to_string();
+    assert!(error.contains("outbox::migrate(&pool)"), "{error}");
+}
 
 /// 20,000 events are relayed and handled while others begin transactions all the time: none of them meets `SQLITE_BUSY`, none waits for ever.
 #[tokio::test(flavor = "multi_thread")]
