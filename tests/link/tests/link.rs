@@ -38,7 +38,7 @@ fn assert_printed(folder: &str, binary: &str, want: &str) {
         |output| [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
     );
     assert_eq!(printed, want, "{binary} in {folder}: {error}");
-    assert!(error.contains("this build does not have it"), "{binary} in {folder} tried to start: {error}");
+    assert!(error.contains("this build has neither"), "{binary} in {folder} tried to start: {error}");
     for text in NOTHING_LINKED {
         assert_eq!(error.contains(text), want == NOTHING, "{text} in the start error of {binary} in {folder}: {error}");
     }
