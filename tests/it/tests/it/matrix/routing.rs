@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outbox::Role;
 
-use super::place::idle;
+use super::place::{BrokerKind, idle};
 use crate::producing::{Optional, Urgent};
 
 matrix! {
@@ -27,10 +27,10 @@ matrix! {
         place.enqueue(0, 20).await;
         place.rows_become("outbox_messages", "status = 'Pending' AND attempt_count >= 1", 20).await;
         let errors = place.texts("SELECT DISTINCT last_error FROM outbox_messages").await;
-        assert!(
-            errors.iter().all(|e| e.contains("orders.events") && (e.contains("order.created") || e.contains("404"))),
-            "{errors:?}"
-        );
+        // Until the exchange is declared RabbitMQ says that there is none, and not which key it would not know.
+        let early = |e: &str| place.broker() == BrokerKind::RabbitMq && e.contains("404");
+        let told = |e: &String| e.contains("orders.events") && (e.contains("order.created") || early(e));
+        assert!(!errors.is_empty() && errors.iter().all(told), "{errors:?}");
         let consumer = place.runtime([S::handlers().stock]).role(Role::Consume).start().await.unwrap();
         place.settled(20).await;
         place.rows_become("outbox_messages", "status = 'Published' AND last_error IS NULL", 20).await;
