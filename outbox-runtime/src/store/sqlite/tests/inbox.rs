@@ -1,3 +1,5 @@
+//! Dedup records, parking and re-runs.
+
 use std::time::Duration;
 
 use sqlx::Sqlite;

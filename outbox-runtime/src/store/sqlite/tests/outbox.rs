@@ -1,3 +1,5 @@
+//! Enqueue, claim, settle and what runs at intervals.
+
 use std::time::Duration;
 
 use sqlx::{Connection, Sqlite};

@@ -1,3 +1,5 @@
+//! Routing, and taking messages out of a queue.
+
 use std::time::Duration;
 
 use sqlx::Sqlite;

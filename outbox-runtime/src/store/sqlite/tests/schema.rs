@@ -1,3 +1,5 @@
+//! The tables, and what is remembered about a database.
+
 use sqlx::migrate::MigrateError;
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
