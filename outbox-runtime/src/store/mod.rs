@@ -1,6 +1,10 @@
 //! What the engine asks of a database. Relay and consumer are generic over it and erased once, in the runtime.
 
 mod answer;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod chain;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod migrator;
 mod ownership;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;

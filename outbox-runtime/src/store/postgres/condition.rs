@@ -3,44 +3,13 @@
 use std::error::Error;
 
 use sqlx::PgConnection;
-use sqlx::error::DatabaseError;
 use sqlx::postgres::PgDatabaseError;
 
-use crate::store::{Condition, Writable};
+use crate::store::{Condition, Writable, chain};
 
 /// Looks for a SQLSTATE, or a lost connection, anywhere in the chain.
 pub(super) fn condition(error: &(dyn Error + 'static)) -> Option<Condition> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = of_one(error) {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
-}
-
-fn of_one(error: &(dyn Error + 'static)) -> Option<Condition> {
-    if let Some(error) = error.downcast_ref::<sqlx::Error>() {
-        return match error {
-            sqlx::Error::Database(error) => of_code(error.code().as_deref()),
-            sqlx::Error::Io(_)
-            | sqlx::Error::Tls(_)
-            | sqlx::Error::Protocol(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed
-            | sqlx::Error::BeginFailed => Some(Condition::Unavailable),
-            _ => None,
-        };
-    }
-    if let Some(error) = error.downcast_ref::<Box<dyn DatabaseError>>() {
-        return of_code(error.code().as_deref());
-    }
-    if let Some(error) = error.downcast_ref::<PgDatabaseError>() {
-        return of_code(Some(error.code()));
-    }
-    None
+    chain::condition::<PgDatabaseError>(error, of_code)
 }
 
 fn of_code(code: Option<&str>) -> Option<Condition> {

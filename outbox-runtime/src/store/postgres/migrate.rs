@@ -1,9 +1,9 @@
 //! The schema: our own migrations table, one transaction, one lock that a pooler cannot orphan.
 
-use std::borrow::Cow;
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::{Connection, PgConnection};
 
-use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::{Connection, PgConnection, SqlSafeStr as _};
+use crate::store::migrator;
 
 /// Version, name, SQL: in the order in which they run. A test compares this table with the directory.
 pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
@@ -11,29 +11,13 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (2, "database_broker", include_str!("../../../migrations/postgres/0002_database_broker.sql")),
 ];
 
-/// Our migrations table: an application's own `_sqlx_migrations` stays its own.
-const TABLE: &str = "_outbox_migrations";
 /// The key of the transaction-scoped advisory lock, together with the schema's oid.
 const LOCK: i32 = 0x6f75_7462;
 
 fn migrator() -> Migrator {
-    let migrations = MIGRATIONS
-        .iter()
-        .map(|(version, name, sql)| {
-            Migration::new(
-                *version,
-                Cow::Borrowed(*name),
-                MigrationType::Simple,
-                sqlx::AssertSqlSafe(*sql).into_sql_str(),
-                false,
-            )
-        })
-        .collect();
-    let mut migrator = Migrator::with_migrations(migrations);
+    let mut migrator = migrator::migrator(MIGRATIONS);
     // A newer version may have been here before: an older one must go on working beside it.
     migrator.set_ignore_missing(true);
-    migrator.set_locking(false);
-    migrator.dangerous_set_table_name(TABLE);
     migrator
 }
 

@@ -7,7 +7,7 @@ use sqlx::error::DatabaseError;
 use sqlx::sqlite::SqliteError;
 
 use crate::store::sqlite::sql::now;
-use crate::store::{Condition, Writable};
+use crate::store::{Condition, Writable, chain};
 
 const BUSY: i32 = 5;
 const LOCKED: i32 = 6;
@@ -22,36 +22,7 @@ const NOTADB: i32 = 26;
 
 /// Looks for a result code, or a lost connection, anywhere in the chain.
 pub(super) fn condition(error: &(dyn Error + 'static)) -> Option<Condition> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = of_one(error) {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
-}
-
-fn of_one(error: &(dyn Error + 'static)) -> Option<Condition> {
-    if let Some(error) = error.downcast_ref::<sqlx::Error>() {
-        return match error {
-            sqlx::Error::Database(error) => of_code(error.code().as_deref()),
-            sqlx::Error::Io(_)
-            | sqlx::Error::Protocol(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed
-            | sqlx::Error::BeginFailed => Some(Condition::Unavailable),
-            _ => None,
-        };
-    }
-    if let Some(error) = error.downcast_ref::<Box<dyn DatabaseError>>() {
-        return of_code(error.code().as_deref());
-    }
-    if let Some(error) = error.downcast_ref::<SqliteError>() {
-        return of_code(error.code().as_deref());
-    }
-    None
+    chain::condition::<SqliteError>(error, of_code)
 }
 
 /// The primary result code: the lower byte of the extended one.

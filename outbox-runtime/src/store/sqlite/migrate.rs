@@ -1,35 +1,18 @@
 //! The schema: WAL mode, and our own migrations table, in one transaction.
 
-use std::borrow::Cow;
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::{Connection, SqliteConnection};
 
-use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::{Connection, SqlSafeStr as _, SqliteConnection};
+use crate::store::migrator;
 
 /// Version, name, SQL: in the order in which they run. A test compares this table with the directory.
 pub(crate) const MIGRATIONS: &[(i64, &str, &str)] =
     &[(1, "outbox", include_str!("../../../migrations/sqlite/0001_outbox.sql"))];
 
-/// Our migrations table: an application's own `_sqlx_migrations` stays its own.
-const TABLE: &str = "_outbox_migrations";
-
 fn migrator() -> Migrator {
-    let migrations = MIGRATIONS
-        .iter()
-        .map(|(version, name, sql)| {
-            Migration::new(
-                *version,
-                Cow::Borrowed(*name),
-                MigrationType::Simple,
-                sqlx::AssertSqlSafe(*sql).into_sql_str(),
-                false,
-            )
-        })
-        .collect();
-    let mut migrator = Migrator::with_migrations(migrations);
+    let mut migrator = migrator::migrator(MIGRATIONS);
     // One process owns the file: what a newer version has written, an older one must not touch.
     migrator.set_ignore_missing(false);
-    migrator.set_locking(false);
-    migrator.dangerous_set_table_name(TABLE);
     migrator
 }
 
@@ -62,7 +45,7 @@ async fn write_ahead(connection: &mut SqliteConnection) -> Result<(), sqlx::Erro
 pub(super) async fn missing(connection: &mut SqliteConnection) -> Result<Vec<String>, sqlx::Error> {
     let known: bool =
         sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1)")
-            .bind(TABLE)
+            .bind(migrator::TABLE)
             .fetch_one(&mut *connection)
             .await?;
     let applied: Vec<i64> = if known {
