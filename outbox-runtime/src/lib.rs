@@ -36,7 +36,7 @@ pub use crate::error::{
     BoxError, Class, Classify, EnqueueError, Error, HandlerError, Problem, Result, StartError, StartProblem,
 };
 pub use crate::event::{
-    Draft, Enqueue, Envelope, Event, EventDescriptor, EventId, HeaderMap, Metadata, Unroutable, trace,
+    Draft, Enqueue, Envelope, Event, EventDescriptor, EventId, HeaderMap, Metadata, OnFailed, Unroutable, trace,
 };
 pub use crate::handler::{
     Cancelled, DatabaseKind, Delivery, Emit, FromDelivery, HandlerDescriptor, IdempotencyKey, IntoEvents, IntoOutcome,

@@ -3,7 +3,7 @@
 pub use crate::__register as register;
 pub use crate::error::{EnqueueError, HandlerError};
 pub use crate::event::name;
-pub use crate::event::{Draft, Enqueue, Envelope, Event, EventDescriptor, EventId, KeyField, Unroutable};
+pub use crate::event::{Draft, Enqueue, Envelope, Event, EventDescriptor, EventId, KeyField, OnFailed, Unroutable};
 pub use crate::handler::*;
 pub use crate::outbox::enqueue;
 #[cfg(feature = "linkme")]

@@ -178,6 +178,36 @@ impl Unroutable {
     }
 }
 
+/// What an event that cannot be sent means for the later events of its key. Only for ordered events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum OnFailed {
+    /// They wait until somebody has decided about it.
+    #[default]
+    Block,
+    /// They go on without it: once it is Failed, and once it was held for longer than its `max_age`.
+    Skip,
+}
+
+impl OnFailed {
+    /// The name in the attribute and in the table.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Skip => "skip",
+        }
+    }
+
+    /// The opposite of [`as_str`](Self::as_str).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "block" => Self::Block,
+            "skip" => Self::Skip,
+            _ => return None,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

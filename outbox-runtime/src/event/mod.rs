@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use self::descriptor::{Envelope, EventDescriptor, Unroutable};
+pub use self::descriptor::{Envelope, EventDescriptor, OnFailed, Unroutable};
 pub use self::draft::Draft;
 pub use self::enqueue::Enqueue;
 pub use self::headers::HeaderMap;

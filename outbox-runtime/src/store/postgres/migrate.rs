@@ -9,6 +9,7 @@ use crate::store::migrator;
 pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "outbox", include_str!("../../../migrations/postgres/0001_outbox.sql")),
     (2, "database_broker", include_str!("../../../migrations/postgres/0002_database_broker.sql")),
+    (3, "relay", include_str!("../../../migrations/postgres/0003_relay.sql")),
 ];
 
 /// The key of the transaction-scoped advisory lock, together with the schema's oid.

@@ -6,8 +6,10 @@ use sqlx::{Connection, SqliteConnection};
 use crate::store::migrator;
 
 /// Version, name, SQL: in the order in which they run. A test compares this table with the directory.
-pub(crate) const MIGRATIONS: &[(i64, &str, &str)] =
-    &[(1, "outbox", include_str!("../../../migrations/sqlite/0001_outbox.sql"))];
+pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "outbox", include_str!("../../../migrations/sqlite/0001_outbox.sql")),
+    (2, "relay", include_str!("../../../migrations/sqlite/0002_relay.sql")),
+];
 
 fn migrator() -> Migrator {
     let mut migrator = migrator::migrator(MIGRATIONS);
