@@ -12,7 +12,9 @@ pub(crate) mod wake;
 
 pub use self::begin::begin;
 pub use self::enqueue::{enqueue, enqueue_all, enqueue_on_connection};
-pub use self::row::{ClaimLimits, ClaimedRow, Fate, OutboxStats, STATS_BOUND, Settlement};
+pub use self::row::{
+    Budget, ClaimLimits, Claimed, ClaimedRow, Fate, LineCursor, OutboxStats, STATS_BOUND, Settled, Settlement,
+};
 
 pub(crate) use self::enqueue::insert;
 

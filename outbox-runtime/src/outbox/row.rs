@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::event::{HeaderMap, Unroutable};
+use crate::event::{HeaderMap, OnFailed, Unroutable};
 
 /// How much one claim may take.
 #[derive(Debug, Clone, Copy)]
@@ -22,8 +22,12 @@ pub struct ClaimLimits {
 pub struct ClaimedRow {
     /// The event's id.
     pub event_id: String,
+    /// The kind of the aggregate.
+    pub aggregate_type: String,
     /// The id of the aggregate.
     pub aggregate_id: String,
+    /// The event's number in its key's line, if it has to keep its place there.
+    pub sequence: Option<i64>,
     /// The event's name.
     pub event_type: String,
     /// The event's version.
@@ -44,14 +48,38 @@ pub struct ClaimedRow {
     pub enqueued_at: DateTime<Utc>,
     /// How long before the claim it was written, by the database's clock.
     pub age: Duration,
+    /// Its policies and its history.
+    pub budget: Budget,
+    /// Why the row cannot be sent as it is: somebody wrote it by hand.
+    pub defect: Option<String>,
+}
+
+/// What one claim found.
+#[derive(Debug, Clone, Default)]
+pub struct Claimed {
+    /// The rows that are ours now, in the order in which they are to be published.
+    pub rows: Vec<ClaimedRow>,
+    /// Due rows that wait for an earlier one of their key, and were put aside.
+    pub deferred: u64,
+}
+
+/// A row's policies and history, as they stand in the row.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
     /// What happens while no queue wants it.
     pub unroutable: Unroutable,
     /// Attempts spent before this one.
     pub attempt_count: i32,
     /// When these are spent the row is Failed.
     pub max_attempts: i32,
-    /// Why the row cannot be sent as it is: somebody wrote it by hand.
-    pub defect: Option<String>,
+    /// An event that was written longer ago has spent its budget with its next failure.
+    pub max_age: Option<Duration>,
+    /// What its failure means for the later events of its key.
+    pub on_failed: OnFailed,
+    /// The pause after the first failure, and the longest.
+    pub backoff: (Duration, Duration),
+    /// How often nobody knew whether the broker got it.
+    pub unknown_count: i32,
 }
 
 /// What becomes of a claimed row.
@@ -65,6 +93,10 @@ pub enum Fate {
         after: Duration,
         /// Whether this try counts.
         spent: bool,
+        /// Whether the broker may have it already.
+        unknown: bool,
+        /// Whether the later events of its key go on without it.
+        skipped: bool,
         /// Why.
         error: String,
     },
@@ -72,9 +104,40 @@ pub enum Fate {
     Failed {
         /// Why.
         error: String,
+        /// Whether the later events of its key go on without it.
+        skipped: bool,
     },
+    /// Given back unused: the event before it in its line was not published.
+    Blocked,
     /// Given back unused, due at once.
     PutBack,
+}
+
+impl Fate {
+    /// Whether the next event of the same key may go.
+    pub(crate) fn lets_pass(&self) -> bool {
+        match self {
+            Self::Published => true,
+            Self::Retry { skipped, .. } | Self::Failed { skipped, .. } => *skipped,
+            Self::Blocked | Self::PutBack => false,
+        }
+    }
+}
+
+/// How a settlement went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Rows that were still ours.
+    pub settled: u64,
+    /// Rows that waited for one of them, and are due now.
+    pub pulled: u64,
+}
+
+/// Where the sweep of the lines goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineCursor {
+    pub(crate) aggregate_type: String,
+    pub(crate) aggregate_id: String,
 }
 
 /// One row's fate, fenced by its claim.

@@ -8,4 +8,4 @@ mod row;
 pub(crate) mod sqlite;
 
 pub(crate) use self::message::message;
-pub(crate) use self::row::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};
+pub(crate) use self::row::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed, RoutedRow};

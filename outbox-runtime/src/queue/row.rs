@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::event::{HeaderMap, Unroutable};
-use crate::outbox::ClaimLimits;
+use crate::event::HeaderMap;
+use crate::outbox::{Budget, ClaimLimits};
 
 /// One round of routing.
 #[derive(Debug, Clone)]
@@ -16,6 +16,17 @@ pub struct RouteClaim {
     pub prefix: String,
     /// How much it may take.
     pub limits: ClaimLimits,
+    /// Whether what is Published is deleted at once.
+    pub delete_published: bool,
+}
+
+/// What one round of routing found.
+#[derive(Debug, Clone, Default)]
+pub struct Routed {
+    /// Rows that were routed, or stay claimed.
+    pub rows: Vec<RoutedRow>,
+    /// Rows that wait for an earlier one of their key.
+    pub deferred: u64,
 }
 
 /// What became of a due row.
@@ -29,16 +40,12 @@ pub struct RoutedRow {
     pub exchange: String,
     /// The routing key.
     pub routing_key: String,
-    /// How many queues took it; then it is Published. With none it is claimed and waits to be settled.
-    pub queues: i64,
+    /// Whether a queue took it; then it is Published. If none did it is claimed and waits to be settled.
+    pub published: bool,
     /// How long before the claim it was written, by the database's clock.
     pub age: Duration,
-    /// What happens while no queue wants it.
-    pub unroutable: Unroutable,
-    /// Attempts spent before this one.
-    pub attempt_count: i32,
-    /// When these are spent the row is Failed.
-    pub max_attempts: i32,
+    /// Its policies and its history.
+    pub budget: Budget,
     /// Why the row cannot be sent as it is: somebody wrote it by hand.
     pub defect: Option<String>,
 }

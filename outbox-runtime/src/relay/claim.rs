@@ -1,14 +1,14 @@
 //! Stage one: claims due rows while there is room and a broker to take them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::broker::rabbitmq::connection::{Link, LinkState};
-use crate::outbox::{ClaimLimits, ClaimedRow, wake};
+use crate::outbox::{ClaimLimits, Claimed, ClaimedRow, wake};
 use crate::pace::Pace;
+use crate::relay::batch::parts;
 use crate::relay::reach::Reach;
 use crate::relay::{Batch, Relay};
 use crate::store::Store;
@@ -33,9 +33,10 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>, link: Arc<Link>, to_pu
         let claim: Arc<str> = Arc::from(format!("{}:{}", relay.config.instance, ulid::Ulid::new()));
         pace.scanning();
         match claim_once(&relay, &claim, limits).await {
-            Ok(claimed) => {
+            Ok(Claimed { rows: claimed, deferred }) => {
                 reach.there(&relay);
-                if claimed.is_empty() {
+                metrics::counter!(names::DEFERRED).increment(deferred);
+                if claimed.is_empty() && deferred == 0 {
                     if !pace.rest(&relay.stop).await {
                         return;
                     }
@@ -58,29 +59,20 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>, link: Arc<Link>, to_pu
     }
 }
 
-async fn claim_once<DB: Store>(
-    relay: &Relay<DB>,
-    claim: &str,
-    limits: ClaimLimits,
-) -> Result<Vec<ClaimedRow>, sqlx::Error> {
+async fn claim_once<DB: Store>(relay: &Relay<DB>, claim: &str, limits: ClaimLimits) -> Result<Claimed, sqlx::Error> {
     let mut session = Session::writer(&relay.pool).await?;
     let result = within(relay.config.statement, DB::claim(session.connection()?, claim, limits)).await;
     session.finish(result)
 }
 
-/// One batch for each exchange: a missing exchange closes the channel of its own events only.
 fn batches<DB: Store>(relay: &Relay<DB>, claimed: Vec<ClaimedRow>, claim: &Arc<str>) -> Vec<Batch> {
-    let mut by_exchange: BTreeMap<String, Vec<ClaimedRow>> = BTreeMap::new();
-    for row in claimed {
-        by_exchange.entry(row.exchange.clone()).or_default().push(row);
-    }
     let claimed_at = Instant::now();
-    by_exchange
-        .into_values()
-        .map(|rows| {
-            let bytes = rows.iter().map(|row| row.payload.len()).sum();
-            let permit = relay.window.take(claim, rows.len(), bytes);
-            Batch { rows, claim: Arc::clone(claim), claimed_at, permit }
+    parts(claimed, relay.config.batch)
+        .into_iter()
+        .map(|part| {
+            let bytes = part.rows.iter().map(|row| row.payload.len()).sum();
+            let permit = relay.window.take(claim, part.rows.len(), bytes);
+            Batch { part, claim: Arc::clone(claim), claimed_at, permit }
         })
         .collect()
 }

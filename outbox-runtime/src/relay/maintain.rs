@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::outbox::{LineCursor, wake};
 use crate::relay::Relay;
 use crate::store::Store;
 use crate::store::session::{Session, within};
@@ -62,6 +63,7 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
     let (mut purged, mut measured) = (None::<Instant>, None::<Instant>);
     let due = |last: &Option<Instant>, interval: Duration| last.is_none_or(|at| at.elapsed() >= interval);
     let mut trouble = Repeated::new();
+    let mut cursor = None;
     loop {
         tokio::select! {
             _ = tick.tick() => {}
@@ -69,6 +71,7 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
         }
         let round = async {
             put_back(&relay).await?;
+            release_waiting(&relay, &mut cursor).await?;
             if due(&measured, STATS_INTERVAL) {
                 measure(&relay).await?;
                 measured = Some(Instant::now());
@@ -104,6 +107,20 @@ async fn put_back<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
             return Ok(());
         }
     }
+}
+
+/// Events that wait for nothing: the one before them was deleted by hand, or published in the moment in which they were written (R6).
+async fn release_waiting<DB: Store>(relay: &Relay<DB>, cursor: &mut Option<LineCursor>) -> Result<(), sqlx::Error> {
+    let mut session = Session::writer(&relay.pool).await?;
+    let statement = DB::release_waiting(session.connection()?, cursor.as_ref(), CHUNK);
+    let result = within(relay.config.statement, statement).await;
+    let (count, next) = session.finish(result)?;
+    *cursor = next;
+    if count > 0 {
+        metrics::counter!(names::RELEASED).increment(count);
+        wake::ENQUEUED.signal();
+    }
+    Ok(())
 }
 
 async fn purge<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {

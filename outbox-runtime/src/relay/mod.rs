@@ -3,10 +3,14 @@
 //! which is all three in one statement.
 
 #[cfg(feature = "rabbitmq")]
+mod batch;
+#[cfg(feature = "rabbitmq")]
 mod claim;
 #[cfg(feature = "rabbitmq")]
 mod destination;
 mod fate;
+#[cfg(feature = "rabbitmq")]
+mod line;
 mod maintain;
 #[cfg(feature = "rabbitmq")]
 mod publish;
@@ -26,7 +30,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::broker::{Declare, Transport};
 #[cfg(feature = "rabbitmq")]
-use crate::outbox::{ClaimedRow, Settlement};
+use crate::outbox::Settlement;
 use crate::runtime::health::Board;
 use crate::runtime::supervise::supervise;
 use crate::store::Store;
@@ -57,15 +61,17 @@ pub(crate) struct RelayConfig {
     pub(crate) poll: Duration,
     /// How long published rows are kept.
     pub(crate) keep: Duration,
+    /// Whether a published row is deleted at once.
+    pub(crate) delete_published: bool,
     /// How long one statement may take.
     pub(crate) statement: Duration,
 }
 
-/// Rows of one claim for one exchange.
+/// Rows of one claim that are published on one channel.
 #[cfg(feature = "rabbitmq")]
 #[derive(Debug)]
 pub(crate) struct Batch {
-    pub(crate) rows: Vec<ClaimedRow>,
+    part: batch::Part,
     pub(crate) claim: Arc<str>,
     pub(crate) claimed_at: tokio::time::Instant,
     pub(crate) permit: Permit,
@@ -74,7 +80,7 @@ pub(crate) struct Batch {
 /// The outcomes of one batch, on their way to the table.
 #[cfg(feature = "rabbitmq")]
 #[derive(Debug)]
-pub(crate) struct Settled {
+pub(crate) struct Outcomes {
     pub(crate) settlements: Vec<Settlement>,
     pub(crate) permit: Permit,
 }
@@ -141,7 +147,7 @@ impl<DB: Store> Relay<DB> {
     fn start_publishing(self: &Arc<Self>, link: &Arc<crate::broker::rabbitmq::connection::Link>, tasks: &TaskTracker) {
         // As many batches may wait as channels publish: more would only hold leases.
         let (to_publish, publish) = mpsc::channel::<Batch>(self.config.channels);
-        let (to_settle, settle) = mpsc::channel::<Settled>(self.config.channels * 4);
+        let (to_settle, settle) = mpsc::channel::<Outcomes>(self.config.channels * 4);
         let publish = Arc::new(Mutex::new(publish));
         let settle = Arc::new(Mutex::new(settle));
 

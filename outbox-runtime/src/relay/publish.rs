@@ -1,5 +1,7 @@
-//! Stage two: one batch at a time on one channel; a batch that closes it is offered again in halves, down to single rows (R3).
+//! Stage two: one batch at a time on one channel; a batch that closes it is offered again in halves, down to single rows (R3). Of each key one
+//! event at a time (R6).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,14 +13,15 @@ use tracing::Instrument as _;
 
 use crate::broker::Declare;
 use crate::broker::rabbitmq::connection::{Link, LinkState};
-use crate::broker::rabbitmq::message::outgoing;
+use crate::broker::rabbitmq::message::{Outgoing, outgoing};
 use crate::broker::rabbitmq::publish::{BatchEnd, Item, Verdict, publish_batch};
 use crate::broker::rabbitmq::{RabbitError, answered, declare};
 use crate::broker::topology::qualified;
 use crate::outbox::{ClaimedRow, Fate, Settlement};
-use crate::relay::fate::{Budget, Word, fate};
+use crate::relay::fate::{Word, fate};
+use crate::relay::line::Lines;
 use crate::relay::record::{Told, record};
-use crate::relay::{Batch, Relay, Settled};
+use crate::relay::{Batch, Outcomes, Relay};
 use crate::store::Store;
 use crate::telemetry::names;
 
@@ -26,26 +29,35 @@ pub(super) async fn run<DB: Store>(
     relay: Arc<Relay<DB>>,
     link: Arc<Link>,
     batches: Arc<Mutex<mpsc::Receiver<Batch>>>,
-    to_settle: mpsc::Sender<Settled>,
+    to_settle: mpsc::Sender<Outcomes>,
 ) {
     let mut publisher = Publisher { relay: &relay, link: &link, channel: None };
     loop {
         // Held only while waiting: whoever is free takes the next batch.
         let batch = batches.lock().await.recv().await;
         let Some(batch) = batch else { return };
-        let settlements = if relay.stop.is_cancelled() {
-            metrics::counter!(names::PUT_BACK).increment(batch.rows.len() as u64);
-            batch.rows.iter().map(|row| settlement(row, &batch.claim, Fate::PutBack)).collect()
+        let rows = &batch.part.rows;
+        let fates = if relay.stop.is_cancelled() {
+            vec![Fate::PutBack; rows.len()]
         } else {
-            let exchange = batch.rows.first().map_or("", |row| row.exchange.as_str());
-            let span =
-                tracing::debug_span!("outbox.publish", exchange, events = batch.rows.len(), claim = %batch.claim);
+            let exchange = rows.first().map_or("", |row| row.exchange.as_str());
+            let span = tracing::debug_span!("outbox.publish", exchange, events = rows.len(), claim = %batch.claim);
             publisher.publish(&batch).instrument(span).await
         };
-        if to_settle.send(Settled { settlements, permit: batch.permit }).await.is_err() {
+        let put_back = fates.iter().filter(|fate| matches!(fate, Fate::PutBack)).count();
+        metrics::counter!(names::PUT_BACK).increment(put_back as u64);
+        let settlements = rows.iter().zip(fates).map(|(row, fate)| settlement(row, &batch.claim, fate)).collect();
+        if to_settle.send(Outcomes { settlements, permit: batch.permit }).await.is_err() {
             return;
         }
     }
+}
+
+/// Neither this event nor the next one is to blame: the destination took nothing.
+fn nacked(after: Duration, exchange: &str, routing_key: &str) -> Word {
+    let error =
+        format!("the broker could not take it (basic.nack): exchange {exchange:?}, routing key {routing_key:?}");
+    Word::Nacked { after, error }
 }
 
 fn settlement(row: &ClaimedRow, claim: &str, fate: Fate) -> Settlement {
@@ -59,36 +71,44 @@ struct Publisher<'r, DB: Store> {
 }
 
 impl<DB: Store> Publisher<'_, DB> {
-    async fn publish(&mut self, batch: &Batch) -> Vec<Settlement> {
-        let exchange = batch.rows.first().map_or("", |row| row.exchange.as_str());
-        let exchange = qualified(self.relay.config.namespace.as_deref(), exchange);
-        let words = match self.relay.destinations.backing_off(&exchange) {
-            Some(rest) => vec![Word::Nacked(rest); batch.rows.len()],
-            None => self.words(batch, &exchange).await,
-        };
-        let since_claim = batch.claimed_at.elapsed();
-        batch
-            .rows
-            .iter()
-            .zip(words)
-            .map(|(row, word)| {
-                let budget = Budget {
-                    unroutable: row.unroutable,
-                    attempt_count: row.attempt_count,
-                    max_attempts: row.max_attempts,
+    /// Publishes the first event of each line, then the next of those that may go on, and so on. Rows without order are lines of one.
+    async fn publish(&mut self, batch: &Batch) -> Vec<Fate> {
+        let started = Instant::now();
+        let mut lines = Lines::new(&batch.part.rows, batch.part.ordered);
+        while let Some(round) = lines.next_round() {
+            // The rest of a long line goes back, so that its neighbours need not wait for it; it is claimed again at once.
+            let long = !lines.is_fresh() && started.elapsed() > self.relay.config.confirm / 4;
+            if long || (!lines.is_fresh() && self.relay.stop.is_cancelled()) {
+                break;
+            }
+            let mut by_exchange: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+            for index in round {
+                by_exchange.entry(batch.part.rows[index].exchange.as_str()).or_default().push(index);
+            }
+            for (exchange, indices) in by_exchange {
+                let exchange = qualified(self.relay.config.namespace.as_deref(), exchange);
+                let rows: Vec<&ClaimedRow> = indices.iter().map(|index| &batch.part.rows[*index]).collect();
+                let words = match self.relay.destinations.backing_off(&exchange) {
+                    Some(rest) => rows.iter().map(|row| nacked(rest, &exchange, &row.routing_key)).collect(),
+                    None => self.words(&rows, &exchange, batch.part.suspect).await,
                 };
-                let fate = fate(&word, budget);
-                record(Told::from(row), &word, &fate, &exchange, row.age + since_claim, &self.relay.held);
-                settlement(row, &batch.claim, fate)
-            })
-            .collect()
+                let since_claim = batch.claimed_at.elapsed();
+                for ((index, row), word) in indices.into_iter().zip(rows).zip(words) {
+                    let age = row.age + since_claim;
+                    let fate = fate(&word, &row.budget, age);
+                    record(Told::from(row), &word, &fate, &exchange, age, &self.relay.held);
+                    lines.decide(index, fate);
+                }
+            }
+        }
+        lines.fates()
     }
 
     /// What is known of each row after all its tries in this batch.
-    async fn words(&mut self, batch: &Batch, exchange: &str) -> Vec<Word> {
-        let mut words: Vec<Option<Word>> = vec![None; batch.rows.len()];
-        let mut ready = Vec::with_capacity(batch.rows.len());
-        for (index, row) in batch.rows.iter().enumerate() {
+    async fn words(&mut self, rows: &[&ClaimedRow], exchange: &str, suspect: bool) -> Vec<Word> {
+        let mut words: Vec<Option<Word>> = vec![None; rows.len()];
+        let mut ready = Vec::with_capacity(rows.len());
+        for (index, row) in rows.iter().enumerate() {
             match outgoing(row, exchange) {
                 Ok(outgoing) => ready.push((index, outgoing)),
                 Err(unsendable) => words[index] = Some(Word::Refused(unsendable.0)),
@@ -96,15 +116,15 @@ impl<DB: Store> Publisher<'_, DB> {
         }
         let mut parts = vec![ready];
         let mut declared = false;
-        // The connection was closed under this batch: by one of its rows, or by what another channel sent at the same time.
-        let mut suspect = false;
+        // The connection was closed under these rows: by one of them, or by what another channel sent at the same time.
+        let mut suspect = suspect;
         while let Some(part) = parts.pop() {
             if part.is_empty() {
                 continue;
             }
-            let mut say = |part: &[(usize, _)], word: Word| {
-                for (index, _) in part {
-                    words[*index] = Some(word.clone());
+            let mut say = |part: &[(usize, Outgoing)], word: &dyn Fn(&str) -> Word| {
+                for (index, outgoing) in part {
+                    words[*index] = Some(word(outgoing.routing_key.as_str()));
                 }
             };
             let (_shared, _alone) = if suspect {
@@ -115,18 +135,18 @@ impl<DB: Store> Publisher<'_, DB> {
             let channel = match self.channel().await {
                 Ok(channel) => channel,
                 Err(error) => {
-                    let word = Word::Unknown(error.to_string());
-                    say(&part, word.clone());
-                    parts.drain(..).for_each(|rest| say(&rest, word.clone()));
+                    let word = |_: &str| Word::Unknown(error.to_string());
+                    say(&part, &word);
+                    parts.drain(..).for_each(|rest| say(&rest, &word));
                     break;
                 }
             };
             let items: Vec<Item<'_>> = part
                 .iter()
                 .map(|(index, outgoing)| Item {
-                    event_id: &batch.rows[*index].event_id,
+                    event_id: &rows[*index].event_id,
                     outgoing: outgoing.clone(),
-                    body: batch.rows[*index].payload.as_bytes(),
+                    body: rows[*index].payload.as_bytes(),
                 })
                 .collect();
             let started = Instant::now();
@@ -137,9 +157,9 @@ impl<DB: Store> Publisher<'_, DB> {
             match end {
                 BatchEnd::Decided(verdicts) => {
                     metrics::histogram!(names::CONFIRM_SECONDS).record(started.elapsed());
-                    let nacked = verdicts.contains(&Verdict::Nacked);
-                    let rest = if nacked { self.relay.destinations.refused(exchange) } else { Duration::ZERO };
-                    if nacked {
+                    let full = verdicts.contains(&Verdict::Nacked);
+                    let rest = if full { self.relay.destinations.refused(exchange) } else { Duration::ZERO };
+                    if full {
                         // The broker keeps a full queue's state with the channel, and may not say when the queue takes messages again.
                         self.channel = None;
                     } else {
@@ -148,7 +168,7 @@ impl<DB: Store> Publisher<'_, DB> {
                     for ((index, outgoing), verdict) in part.iter().zip(verdicts) {
                         words[*index] = Some(match verdict {
                             Verdict::Published => Word::Published,
-                            Verdict::Nacked => Word::Nacked(rest),
+                            Verdict::Nacked => nacked(rest, exchange, outgoing.routing_key.as_str()),
                             Verdict::Unknown => Word::Unknown("a confirm of the batch is missing".to_owned()),
                             Verdict::Returned { code, text } => Word::Unroutable(format!(
                                 "{code} {text}: no queue is bound to exchange {exchange:?} for routing key {:?}",
@@ -164,7 +184,9 @@ impl<DB: Store> Publisher<'_, DB> {
                     parts.push(part);
                 }
                 BatchEnd::ChannelClosed { code: code @ (403 | 404), text } => {
-                    say(&part, Word::NoExchange(format!("{code} {text}: exchange {exchange:?}")));
+                    say(&part, &|key| {
+                        Word::NoExchange(format!("{code} {text}: exchange {exchange:?}, routing key {key:?}"))
+                    });
                 }
                 BatchEnd::ConnectionClosed { .. } if !suspect => {
                     suspect = true;
@@ -172,7 +194,9 @@ impl<DB: Store> Publisher<'_, DB> {
                 }
                 BatchEnd::ChannelClosed { code, text } | BatchEnd::ConnectionClosed { code, text } => {
                     if part.len() == 1 {
-                        say(&part, Word::Refused(format!("{code} {text}: exchange {exchange:?}")));
+                        say(&part, &|key| {
+                            Word::Refused(format!("{code} {text}: exchange {exchange:?}, routing key {key:?}"))
+                        });
                     } else {
                         let mut first = part;
                         let second = first.split_off(first.len() / 2);
@@ -181,9 +205,10 @@ impl<DB: Store> Publisher<'_, DB> {
                     }
                 }
                 BatchEnd::Lost(reason) => {
-                    let word = Word::Unknown(reason);
-                    say(&part, word.clone());
-                    parts.drain(..).for_each(|rest| say(&rest, word.clone()));
+                    let word =
+                        |key: &str| Word::Unknown(format!("{reason}: exchange {exchange:?}, routing key {key:?}"));
+                    say(&part, &word);
+                    parts.drain(..).for_each(|rest| say(&rest, &word));
                 }
             }
         }

@@ -18,7 +18,7 @@ pub(super) struct Told<'a> {
 #[cfg(feature = "rabbitmq")]
 impl<'a> From<&'a crate::outbox::ClaimedRow> for Told<'a> {
     fn from(row: &'a crate::outbox::ClaimedRow) -> Self {
-        Self { event_id: &row.event_id, event_type: &row.event_type, attempt_count: row.attempt_count }
+        Self { event_id: &row.event_id, event_type: &row.event_type, attempt_count: row.budget.attempt_count }
     }
 }
 
@@ -32,13 +32,13 @@ pub(super) fn record(event: Told<'_>, word: &Word, fate: &Fate, exchange: &str, 
         Word::Unroutable(_) | Word::NoExchange(_) => {
             metrics::counter!(names::UNROUTABLE, "event" => label()).increment(1);
         }
-        Word::Nacked(_) => metrics::counter!(names::NACKED, "exchange" => exchange.to_owned()).increment(1),
+        Word::Nacked { .. } => metrics::counter!(names::NACKED, "exchange" => exchange.to_owned()).increment(1),
         Word::Refused(_) => metrics::counter!(names::REFUSED, "event" => label()).increment(1),
         Word::Unknown(_) => metrics::counter!(names::UNKNOWN).increment(1),
     }
     match fate {
         Fate::Published => metrics::counter!(names::PUBLISHED, "event" => label()).increment(1),
-        Fate::Failed { error } => {
+        Fate::Failed { error, .. } => {
             metrics::counter!(names::FAILED, "event" => label()).increment(1);
             tracing::error!(event_id = %event.event_id, event = %event.event_type, %error, attempts = event.attempt_count.saturating_add(1), "an event is Failed: its attempts are spent");
         }

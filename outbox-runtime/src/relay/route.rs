@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::outbox::{ClaimLimits, Settlement, wake};
 use crate::pace::Pace;
-use crate::queue::{RouteClaim, RoutedRow};
-use crate::relay::fate::{Budget, Word, fate};
+use crate::queue::{RouteClaim, Routed, RoutedRow};
+use crate::relay::fate::{Word, fate};
 use crate::relay::reach::Reach;
 use crate::relay::record::{Told, record};
 use crate::relay::{Relay, settle};
@@ -25,23 +25,29 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
         let claim: Arc<str> = Arc::from(format!("{}:{}", relay.config.instance, ulid::Ulid::new()));
         let limits =
             ClaimLimits { rows: relay.config.batch, bytes: relay.config.window_bytes, lease: relay.config.lease };
-        let round = RouteClaim { claim_id: claim.as_ref().to_owned(), prefix: prefix.clone(), limits };
+        let round = RouteClaim {
+            claim_id: claim.as_ref().to_owned(),
+            prefix: prefix.clone(),
+            limits,
+            delete_published: relay.config.delete_published,
+        };
         pace.scanning();
         // The rows that stay claimed are renewed and, after the deadline of a shutdown, put back like those of any claim.
         let permit = relay.window.take(&claim, 0, 0);
         match route_once(&relay, &round).await {
-            Ok(rows) if rows.is_empty() => {
+            Ok(Routed { rows, deferred: 0 }) if rows.is_empty() => {
                 reach.there(&relay);
                 drop(permit);
                 if !pace.rest(&relay.stop).await {
                     return;
                 }
             }
-            Ok(rows) => {
+            Ok(Routed { rows, deferred }) => {
                 reach.there(&relay);
                 pace.found();
                 metrics::counter!(names::CLAIMED).increment(rows.len() as u64);
-                if rows.iter().any(|row| row.queues > 0) {
+                metrics::counter!(names::DEFERRED).increment(deferred);
+                if rows.iter().any(|row| row.published) {
                     wake::ROUTED.signal();
                 }
                 let unrouted: Vec<Settlement> =
@@ -60,7 +66,7 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
     }
 }
 
-async fn route_once<DB: Store>(relay: &Relay<DB>, round: &RouteClaim) -> Result<Vec<RoutedRow>, sqlx::Error> {
+async fn route_once<DB: Store>(relay: &Relay<DB>, round: &RouteClaim) -> Result<Routed, sqlx::Error> {
     let mut session = Session::writer(&relay.pool).await?;
     let result = within(relay.config.statement, DB::route_due(session.connection()?, round)).await;
     session.finish(result)
@@ -69,18 +75,16 @@ async fn route_once<DB: Store>(relay: &Relay<DB>, round: &RouteClaim) -> Result<
 /// Records what became of a row; what is still claimed gets its fate.
 fn decide<DB: Store>(relay: &Relay<DB>, row: &RoutedRow, prefix: &str, claim: &str) -> Option<Settlement> {
     let exchange = format!("{prefix}{}", row.exchange);
-    let word = match (&row.defect, row.queues) {
-        (None, 1..) => Word::Published,
-        (None, _) => Word::Unroutable(format!(
+    let word = match (&row.defect, row.published) {
+        (_, true) => Word::Published,
+        (None, false) => Word::Unroutable(format!(
             "no queue is bound to exchange {exchange:?} for routing key {:?}",
             row.routing_key
         )),
-        (Some(defect), _) => Word::Refused(defect.clone()),
+        (Some(defect), false) => Word::Refused(defect.clone()),
     };
-    let budget =
-        Budget { unroutable: row.unroutable, attempt_count: row.attempt_count, max_attempts: row.max_attempts };
-    let fate = fate(&word, budget);
-    let told = Told { event_id: &row.event_id, event_type: &row.event_type, attempt_count: row.attempt_count };
+    let fate = fate(&word, &row.budget, row.age);
+    let told = Told { event_id: &row.event_id, event_type: &row.event_type, attempt_count: row.budget.attempt_count };
     record(told, &word, &fate, &exchange, row.age, &relay.held);
     match (&word, fate) {
         (Word::Published, _) => None,

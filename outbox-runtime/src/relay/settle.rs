@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::backoff::Backoff;
-use crate::outbox::Settlement;
-use crate::relay::Relay;
+use crate::outbox::{Settled, Settlement, wake};
 #[cfg(feature = "rabbitmq")]
-use crate::relay::Settled;
+use crate::relay::Outcomes;
+use crate::relay::Relay;
 use crate::store::Store;
 use crate::store::session::{Session, within};
 use crate::telemetry::{Repeated, names};
@@ -20,7 +20,7 @@ use crate::telemetry::{Repeated, names};
 const ROWS: usize = 5_000;
 
 #[cfg(feature = "rabbitmq")]
-pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>, outcomes: Arc<Mutex<mpsc::Receiver<Settled>>>) {
+pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>, outcomes: Arc<Mutex<mpsc::Receiver<Outcomes>>>) {
     let mut outcomes = outcomes.lock().await;
     let mut trouble = Repeated::new();
     while let Some(first) = outcomes.recv().await {
@@ -43,7 +43,11 @@ pub(super) async fn settle<DB: Store>(relay: &Relay<DB>, settlements: &[Settleme
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
     loop {
         match settle_once(relay, settlements).await {
-            Ok(settled) => {
+            Ok(Settled { settled, pulled }) => {
+                if pulled > 0 {
+                    // What waited for one of these is due now: a relay of this process need not find out by itself.
+                    wake::ENQUEUED.signal();
+                }
                 let lost = (settlements.len() as u64).saturating_sub(settled);
                 if lost > 0 {
                     metrics::counter!(names::LEASE_LOST).increment(lost);
@@ -67,8 +71,9 @@ pub(super) async fn settle<DB: Store>(relay: &Relay<DB>, settlements: &[Settleme
     }
 }
 
-async fn settle_once<DB: Store>(relay: &Relay<DB>, settlements: &[Settlement]) -> Result<u64, sqlx::Error> {
+async fn settle_once<DB: Store>(relay: &Relay<DB>, settlements: &[Settlement]) -> Result<Settled, sqlx::Error> {
     let mut session = Session::writer(&relay.pool).await?;
-    let result = within(relay.config.statement, DB::settle(session.connection()?, settlements)).await;
+    let statement = DB::settle(session.connection()?, settlements, relay.config.delete_published);
+    let result = within(relay.config.statement, statement).await;
     session.finish(result)
 }

@@ -42,6 +42,7 @@ pub(super) fn relay_config(builder: &RuntimeBuilder, instance: &str) -> RelayCon
         confirm: builder.confirm_timeout,
         poll: builder.poll_interval,
         keep: builder.keep_published,
+        delete_published: false,
         statement: STATEMENT.min(builder.lease / 2),
     }
 }

@@ -31,8 +31,8 @@ use crate::handler::{DatabaseKind, TxRef};
 use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
-use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
-use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};
+use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement};
+use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
 
 type DbResult<T> = Result<T, sqlx::Error>;
 
@@ -141,13 +141,13 @@ pub trait Store: sqlx::Database + Sealed {
         contents: &[Content],
     ) -> impl Future<Output = Result<(), EnqueueError>> + Send;
 
-    /// Claims due rows (S4). One statement.
+    /// Claims due rows (S4), those of a key in their order and without a gap (R6).
     #[doc(hidden)]
     fn claim(
         connection: &mut Self::Connection,
         claim_id: &str,
         limits: ClaimLimits,
-    ) -> impl Future<Output = DbResult<Vec<ClaimedRow>>> + Send;
+    ) -> impl Future<Output = DbResult<Claimed>> + Send;
 
     /// Extends the leases of claims that still live (R2); returns how many rows it extended.
     #[doc(hidden)]
@@ -157,12 +157,13 @@ pub trait Store: sqlx::Database + Sealed {
         lease: Duration,
     ) -> impl Future<Output = DbResult<u64>> + Send;
 
-    /// Writes the outcomes of many batches; returns how many rows were still ours. One statement.
+    /// Writes the outcomes of many batches, and makes due what waited for them. Rows that are Published are deleted if asked. One statement.
     #[doc(hidden)]
     fn settle(
         connection: &mut Self::Connection,
         settlements: &[Settlement],
-    ) -> impl Future<Output = DbResult<u64>> + Send;
+        delete_published: bool,
+    ) -> impl Future<Output = DbResult<Settled>> + Send;
 
     /// Puts back every row of these claims, at shutdown.
     #[doc(hidden)]
@@ -171,6 +172,14 @@ pub trait Store: sqlx::Database + Sealed {
     /// Puts back rows whose lease has run out, at most `limit`.
     #[doc(hidden)]
     fn put_back_expired(connection: &mut Self::Connection, limit: i64) -> impl Future<Output = DbResult<u64>> + Send;
+
+    /// Makes due the first row of each key that waits for nothing, for the next `limit` keys; returns how many, and where to go on.
+    #[doc(hidden)]
+    fn release_waiting(
+        connection: &mut Self::Connection,
+        after: Option<&LineCursor>,
+        limit: i64,
+    ) -> impl Future<Output = DbResult<(u64, Option<LineCursor>)>> + Send;
 
     /// Deletes rows published longer ago than `keep`, at most `limit` (S5).
     #[doc(hidden)]
@@ -276,13 +285,13 @@ pub trait Store: sqlx::Database + Sealed {
     #[doc(hidden)]
     fn queue_known(connection: &mut Self::Connection, queue: &str) -> impl Future<Output = DbResult<bool>> + Send;
 
-    /// Takes due rows of the outbox, puts them into the queues that are bound, and marks them Published, in one transaction. Rows that no queue
-    /// wants, or that cannot be sent, stay claimed, to be settled by the caller. One statement.
+    /// Takes due rows of the outbox, those of a key in their order, puts them into the queues that are bound, and marks them Published (or
+    /// deletes them, if asked), in one transaction. Rows that no queue wants, or that cannot be sent, stay claimed, to be settled by the caller.
     #[doc(hidden)]
     fn route_due(
         connection: &mut Self::Connection,
         claim: &RouteClaim,
-    ) -> impl Future<Output = DbResult<Vec<RoutedRow>>> + Send;
+    ) -> impl Future<Output = DbResult<Routed>> + Send;
 
     /// Claims messages of a queue; increments their deliveries (C3). One statement.
     #[doc(hidden)]

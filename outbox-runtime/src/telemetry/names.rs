@@ -5,6 +5,10 @@
 pub const ENQUEUED: &str = "outbox_enqueued_total";
 /// Counter, events. Claimed by a relay of this process.
 pub const CLAIMED: &str = "outbox_claimed_total";
+/// Counter, events. Met by a scan while an earlier event of their key was not published yet, and put aside (R6).
+pub const DEFERRED: &str = "outbox_deferred_total";
+/// Counter, events. Waited for an earlier event of their key that is gone, and were made due by the sweep.
+pub const RELEASED: &str = "outbox_released_total";
 /// Counter, events. Confirmed, not returned, and marked Published. Label `event`.
 pub const PUBLISHED: &str = "outbox_published_total";
 /// Counter, events. Returned by the broker since no queue wanted them, or not taken since their exchange is missing or forbidden. Label `event`.

@@ -5,33 +5,38 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
-use crate::event::{HeaderMap, Unroutable};
-use crate::outbox::{ClaimLimits, ClaimedRow};
+use crate::event::{HeaderMap, OnFailed, Unroutable};
+use crate::outbox::postgres::line::line;
+use crate::outbox::{Budget, ClaimLimits, Claimed, ClaimedRow};
 
-/// The flush is waived for this statement alone: a lost claim is claimed again. `MATERIALIZED` keeps the limit a limit, whatever plan the
-/// server takes (F45); the byte budget always lets one row through. Nothing that a producer in plain SQL may have written fails the
-/// statement or its decoding: one row would stop the relay for ever.
-const CLAIM: &str = "
-WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
-due AS MATERIALIZED (
-    SELECT event_id, next_attempt_at, payload_bytes FROM outbox_messages
-    WHERE status = 'Pending' AND next_attempt_at <= now()
-    ORDER BY next_attempt_at, event_id LIMIT $1 FOR UPDATE SKIP LOCKED
-),
-fitting AS MATERIALIZED (
-    SELECT event_id, place FROM (
-        SELECT event_id, payload_bytes, row_number() OVER due_first AS place, sum(payload_bytes::bigint) OVER due_first AS total
-        FROM due WINDOW due_first AS (ORDER BY next_attempt_at, event_id)
-    ) AS summed WHERE total <= $2 OR place = 1
+/// The flush is waived for this statement alone: a lost claim is claimed again. Nothing that a producer in plain SQL may have written fails
+/// the statement or its decoding: one row would stop the relay for ever.
+pub(crate) const CLAIM: &str = concat!(
+    "
+WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),",
+    line!(""),
+    ",
+moves AS MATERIALIZED (
+    SELECT event_id, place, NULL::timestamptz AS until FROM fitting
+    UNION ALL
+    SELECT event_id, NULL, until FROM deferred
 )
 UPDATE outbox_messages AS o
-SET status = 'Processing', locked_by = $3, locked_until = clock_timestamp() + $4 * interval '1 millisecond'
-FROM fitting, unflushed WHERE o.event_id = fitting.event_id
-RETURNING o.event_id, o.aggregate_id, o.event_type, o.event_version, o.exchange, o.routing_key, o.envelope, o.payload::text AS payload,
-          o.headers::text AS headers, o.unroutable, o.attempt_count, o.max_attempts, fitting.place,
+SET status = CASE WHEN moves.place IS NULL THEN o.status ELSE 'Processing' END,
+    locked_by = CASE WHEN moves.place IS NOT NULL THEN $3 END,
+    locked_until = CASE WHEN moves.place IS NOT NULL THEN clock_timestamp() + $4 * interval '1 millisecond' END,
+    next_attempt_at = COALESCE(moves.until, o.next_attempt_at)
+FROM moves, unflushed WHERE o.event_id = ANY (ARRAY(SELECT event_id FROM moves)) AND o.event_id = moves.event_id
+RETURNING moves.place, o.event_id, o.aggregate_type, o.aggregate_id, CASE WHEN o.skipped THEN NULL ELSE o.sequence END AS sequence,
+          o.event_type, o.event_version, o.exchange, o.routing_key, o.envelope,
+          CASE WHEN moves.place IS NOT NULL THEN o.payload::text END AS payload,
+          CASE WHEN moves.place IS NOT NULL THEN o.headers::text END AS headers,
+          o.unroutable, o.attempt_count, o.max_attempts, o.on_failed, o.backoff_first, o.backoff_longest, o.unknown_count,
+          CASE WHEN extract(epoch FROM o.max_age) >= 0 THEN extract(epoch FROM o.max_age)::float8 END AS max_age,
           CASE WHEN o.occurred_at >= '0001-01-01' AND o.occurred_at < '10000-01-01' THEN o.occurred_at END AS occurred_at,
           CASE WHEN o.enqueued_at >= '0001-01-01' AND o.enqueued_at < '10000-01-01' THEN o.enqueued_at END AS enqueued_at,
-          CASE WHEN isfinite(o.enqueued_at) THEN extract(epoch FROM clock_timestamp() - o.enqueued_at)::float8 END AS age";
+          CASE WHEN isfinite(o.enqueued_at) THEN extract(epoch FROM clock_timestamp() - o.enqueued_at)::float8 END AS age"
+);
 
 const RENEW: &str = "
 WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
@@ -46,21 +51,28 @@ pub(crate) async fn claim(
     connection: &mut PgConnection,
     claim_id: &str,
     limits: ClaimLimits,
-) -> Result<Vec<ClaimedRow>, sqlx::Error> {
-    let rows = sqlx::query(CLAIM)
+) -> Result<Claimed, sqlx::Error> {
+    let moved = sqlx::query(CLAIM)
         .bind(i64::try_from(limits.rows).unwrap_or(i64::MAX))
         .bind(i64::try_from(limits.bytes).unwrap_or(i64::MAX))
         .bind(claim_id)
         .bind(millis(limits.lease))
         .fetch_all(connection)
         .await?;
-    let mut claimed = rows.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
+    let mut claimed = Vec::with_capacity(moved.len());
+    let mut deferred = 0;
+    for row in &moved {
+        match row.try_get::<Option<i64>, _>("place")? {
+            Some(place) => claimed.push((place, decode(row)?)),
+            None => deferred += 1,
+        }
+    }
     // RETURNING promises no order.
     claimed.sort_by_key(|(place, _)| *place);
-    Ok(claimed.into_iter().map(|(_, row)| row).collect())
+    Ok(Claimed { rows: claimed.into_iter().map(|(_, row)| row).collect(), deferred })
 }
 
-fn decode(row: &PgRow) -> Result<(i64, ClaimedRow), sqlx::Error> {
+fn decode(row: &PgRow) -> Result<ClaimedRow, sqlx::Error> {
     let mut defect = None;
     let headers: String = row.try_get("headers")?;
     let headers: HeaderMap = serde_json::from_str(&headers).unwrap_or_else(|error| {
@@ -74,29 +86,46 @@ fn decode(row: &PgRow) -> Result<(i64, ClaimedRow), sqlx::Error> {
         }))
     };
     let (occurred_at, enqueued_at) = (time("occurred_at")?, time("enqueued_at")?);
-    let unroutable: String = row.try_get("unroutable")?;
-    let age: Option<f64> = row.try_get("age")?;
-    Ok((
-        row.try_get("place")?,
-        ClaimedRow {
-            event_id: row.try_get("event_id")?,
-            aggregate_id: row.try_get("aggregate_id")?,
-            event_type: row.try_get("event_type")?,
-            event_version: row.try_get("event_version")?,
-            exchange: row.try_get("exchange")?,
-            routing_key: row.try_get("routing_key")?,
-            envelope: row.try_get("envelope")?,
-            payload: row.try_get("payload")?,
-            headers,
-            occurred_at,
-            enqueued_at,
-            age: age.and_then(|age| Duration::try_from_secs_f64(age).ok()).unwrap_or_default(),
-            unroutable: Unroutable::from_name(&unroutable).unwrap_or_default(),
-            attempt_count: row.try_get("attempt_count")?,
-            max_attempts: row.try_get("max_attempts")?,
-            defect,
-        },
-    ))
+    Ok(ClaimedRow {
+        event_id: row.try_get("event_id")?,
+        aggregate_type: row.try_get("aggregate_type")?,
+        aggregate_id: row.try_get("aggregate_id")?,
+        sequence: row.try_get("sequence")?,
+        event_type: row.try_get("event_type")?,
+        event_version: row.try_get("event_version")?,
+        exchange: row.try_get("exchange")?,
+        routing_key: row.try_get("routing_key")?,
+        envelope: row.try_get("envelope")?,
+        payload: row.try_get("payload")?,
+        headers,
+        occurred_at,
+        enqueued_at,
+        age: seconds(row, "age")?.unwrap_or_default(),
+        budget: budget(row)?,
+        defect,
+    })
+}
+
+/// The policies and the history of a row; an unknown word, which the table does not allow, means the default.
+pub(crate) fn budget(row: &PgRow) -> Result<Budget, sqlx::Error> {
+    let (unroutable, on_failed): (String, String) = (row.try_get("unroutable")?, row.try_get("on_failed")?);
+    let millis = |column: &str| {
+        row.try_get::<i32, _>(column).map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+    };
+    Ok(Budget {
+        unroutable: Unroutable::from_name(&unroutable).unwrap_or_default(),
+        attempt_count: row.try_get("attempt_count")?,
+        max_attempts: row.try_get("max_attempts")?,
+        max_age: seconds(row, "max_age")?,
+        on_failed: OnFailed::from_name(&on_failed).unwrap_or_default(),
+        backoff: (millis("backoff_first")?, millis("backoff_longest")?),
+        unknown_count: row.try_get("unknown_count")?,
+    })
+}
+
+/// A span in seconds, unless it is none or too long for a clock.
+pub(crate) fn seconds(row: &PgRow, column: &str) -> Result<Option<Duration>, sqlx::Error> {
+    Ok(row.try_get::<Option<f64>, _>(column)?.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
 }
 
 pub(crate) async fn renew(

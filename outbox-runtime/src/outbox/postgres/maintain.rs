@@ -1,4 +1,4 @@
-//! What runs at intervals: expired leases, retention, figures.
+//! What runs at intervals: retention, figures.
 
 use std::time::Duration;
 
@@ -6,24 +6,6 @@ use sqlx::{PgConnection, Row};
 
 use crate::outbox::postgres::claim::millis;
 use crate::outbox::{OutboxStats, STATS_BOUND};
-
-const PUT_BACK_EXPIRED: &str = "
-WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
-expired AS MATERIALIZED (
-    SELECT event_id FROM outbox_messages WHERE status = 'Processing' AND locked_until < now()
-    ORDER BY locked_until LIMIT $1 FOR UPDATE SKIP LOCKED
-)
-UPDATE outbox_messages AS o SET status = 'Pending', locked_by = NULL, locked_until = NULL
-FROM expired, unflushed WHERE o.event_id = expired.event_id";
-
-const RELEASE: &str = "
-WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
-mine AS MATERIALIZED (
-    SELECT event_id FROM outbox_messages
-    WHERE status = 'Processing' AND locked_by = ANY($1) ORDER BY event_id FOR UPDATE SKIP LOCKED
-)
-UPDATE outbox_messages AS o SET status = 'Pending', locked_by = NULL, locked_until = NULL
-FROM mine, unflushed WHERE o.event_id = mine.event_id";
 
 const PURGE_PUBLISHED: &str = "
 WITH old AS MATERIALIZED (
@@ -47,14 +29,6 @@ SELECT
       (SELECT min(enqueued_at) FROM (SELECT enqueued_at FROM outbox_messages WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000) AS p),
       (SELECT enqueued_at FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1)
   ) AS since) AS oldest_row WHERE since IS NOT NULL) AS oldest";
-
-pub(crate) async fn release(connection: &mut PgConnection, claim_ids: &[String]) -> Result<u64, sqlx::Error> {
-    Ok(sqlx::query(RELEASE).bind(claim_ids).execute(connection).await?.rows_affected())
-}
-
-pub(crate) async fn put_back_expired(connection: &mut PgConnection, limit: i64) -> Result<u64, sqlx::Error> {
-    Ok(sqlx::query(PUT_BACK_EXPIRED).bind(limit).execute(connection).await?.rows_affected())
-}
 
 pub(crate) async fn purge_published(
     connection: &mut PgConnection,

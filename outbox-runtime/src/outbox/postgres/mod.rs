@@ -2,10 +2,14 @@
 
 mod claim;
 mod insert;
+mod line;
 mod maintain;
+mod put_back;
 mod settle;
 
-pub(crate) use self::claim::{claim, millis, renew};
+pub(crate) use self::claim::{budget, claim, millis, renew, seconds};
 pub(crate) use self::insert::insert;
-pub(crate) use self::maintain::{outbox_stats, purge_published, put_back_expired, release};
+pub(crate) use self::line::line;
+pub(crate) use self::maintain::{outbox_stats, purge_published};
+pub(crate) use self::put_back::{put_back_expired, release, release_waiting};
 pub(crate) use self::settle::settle;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
+use sqlx::{Connection, Row, SqliteConnection};
 
-use crate::event::{HeaderMap, Unroutable};
-use crate::outbox::{ClaimLimits, ClaimedRow};
-use crate::store::sqlite::sql::{age, array, bound, micros, now, text, time};
+use crate::event::{HeaderMap, OnFailed, Unroutable};
+use crate::outbox::sqlite::line;
+use crate::outbox::{Budget, ClaimLimits, Claimed, ClaimedRow};
+use crate::store::sqlite::sql::{age, array, micros, now, text, time};
 
 /// Asked before anything is written: a look at an idle outbox takes no lock.
 pub(crate) const DUE: &str = concat!(
@@ -17,28 +18,21 @@ pub(crate) const DUE: &str = concat!(
     ")"
 );
 
-/// The byte budget always lets one row through.
 pub(crate) const CLAIM: &str = concat!(
     "
-WITH due AS MATERIALIZED (
-    SELECT rowid AS number, event_id, next_attempt_at, payload_bytes FROM outbox_messages
-    WHERE status = 'Pending' AND next_attempt_at <= ",
+UPDATE outbox_messages SET status = 'Processing', locked_by = ?2, locked_until = ",
     now!(),
-    " ORDER BY next_attempt_at, event_id LIMIT ?1
-),
-placed AS (
-    SELECT number, row_number() OVER due_first AS place, sum(payload_bytes) OVER due_first AS total
-    FROM due WINDOW due_first AS (ORDER BY next_attempt_at, event_id)
-)
-UPDATE outbox_messages SET status = 'Processing', locked_by = ?3, locked_until = ",
-    now!(),
-    " + ?4
-WHERE rowid IN (SELECT number FROM placed WHERE total <= ?2 OR place = 1)
-RETURNING event_id, aggregate_id, event_type, event_version, exchange, routing_key, envelope, payload, headers, unroutable,
-          attempt_count, max_attempts, occurred_at, enqueued_at, next_attempt_at, ",
+    " + ?3
+WHERE rowid IN (SELECT value FROM json_each(?1))
+RETURNING rowid AS number, event_id, aggregate_type, aggregate_id, CASE WHEN NOT skipped THEN sequence END AS sequence, event_type, event_version,
+          exchange, routing_key, envelope, payload, headers, unroutable, attempt_count, max_attempts, max_age, on_failed, backoff_first,
+          backoff_longest, unknown_count, occurred_at, enqueued_at, ",
     now!(),
     " AS now"
 );
+
+pub(crate) const DEFER: &str =
+    "UPDATE outbox_messages SET next_attempt_at = 9223372036854775807 WHERE rowid IN (SELECT value FROM json_each(?1))";
 
 pub(crate) const RENEW: &str = concat!(
     "UPDATE outbox_messages SET locked_until = ",
@@ -50,28 +44,45 @@ pub(crate) async fn claim(
     connection: &mut SqliteConnection,
     claim_id: &str,
     limits: ClaimLimits,
-) -> Result<Vec<ClaimedRow>, sqlx::Error> {
+) -> Result<Claimed, sqlx::Error> {
     if !sqlx::query_scalar(DUE).fetch_one(&mut *connection).await? {
-        return Ok(Vec::new());
+        return Ok(Claimed::default());
     }
-    // Not `fetch_one` nor `fetch_optional` on a statement that writes: they end it early, and then nobody hears whether its commit failed.
-    let rows = sqlx::query(CLAIM)
-        .bind(bound(limits.rows))
-        .bind(bound(limits.bytes))
-        .bind(claim_id)
-        .bind(micros(limits.lease))
-        .fetch_all(connection)
-        .await?;
-    let mut claimed = rows.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
-    // RETURNING promises no order.
-    claimed.sort_by(|(one_due, one), (other_due, other)| {
-        one_due.cmp(other_due).then_with(|| one.event_id.cmp(&other.event_id))
-    });
-    Ok(claimed.into_iter().map(|(_, row)| row).collect())
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let plan = line::take(&mut tx, limits.rows, limits.bytes).await?;
+    let mut rows = Vec::new();
+    if !plan.go.is_empty() {
+        // Not `fetch_one` nor `fetch_optional` on a statement that writes: they end it early.
+        let claimed = sqlx::query(CLAIM)
+            .bind(array(&plan.go)?)
+            .bind(claim_id)
+            .bind(micros(limits.lease))
+            .fetch_all(&mut *tx)
+            .await?;
+        let places = line::places(&plan.go);
+        let mut placed = Vec::with_capacity(claimed.len());
+        for row in &claimed {
+            placed.push((places.get(&row.try_get("number")?).copied(), decode(row)?));
+        }
+        // RETURNING promises no order.
+        placed.sort_by_key(|(place, _)| *place);
+        rows = placed.into_iter().map(|(_, row)| row).collect();
+    }
+    defer(&mut tx, &plan.wait).await?;
+    tx.commit().await?;
+    Ok(Claimed { rows, deferred: plan.wait.len() as u64 })
+}
+
+/// Puts aside what waits for a row before it.
+pub(crate) async fn defer(connection: &mut SqliteConnection, rows: &[i64]) -> Result<(), sqlx::Error> {
+    if !rows.is_empty() {
+        sqlx::query(DEFER).bind(array(rows)?).execute(connection).await?;
+    }
+    Ok(())
 }
 
 /// Nothing that a producer in plain SQL may have written fails: one row would stop the relay for ever.
-fn decode(row: &SqliteRow) -> Result<(i64, ClaimedRow), sqlx::Error> {
+fn decode(row: &SqliteRow) -> Result<ClaimedRow, sqlx::Error> {
     let mut defect = None;
     let headers: HeaderMap = serde_json::from_str(&text(row, "headers")?).unwrap_or_else(|error| {
         defect = Some(format!("its headers cannot be read: {error}"));
@@ -90,27 +101,42 @@ fn decode(row: &SqliteRow) -> Result<(i64, ClaimedRow), sqlx::Error> {
             defect = Some(format!("its `{column}` is not UTF-8"));
         }
     }
-    Ok((
-        row.try_get("next_attempt_at")?,
-        ClaimedRow {
-            event_id: text(row, "event_id")?,
-            aggregate_id: text(row, "aggregate_id")?,
-            event_type: text(row, "event_type")?,
-            event_version: row.try_get("event_version")?,
-            exchange: text(row, "exchange")?,
-            routing_key: text(row, "routing_key")?,
-            envelope: text(row, "envelope")?,
-            payload: text(row, "payload")?,
-            headers,
-            occurred_at,
-            enqueued_at,
-            age: age(row.try_get("now")?, enqueued),
-            unroutable: Unroutable::from_name(&text(row, "unroutable")?).unwrap_or_default(),
-            attempt_count: row.try_get("attempt_count")?,
-            max_attempts: row.try_get("max_attempts")?,
-            defect,
-        },
-    ))
+    Ok(ClaimedRow {
+        event_id: text(row, "event_id")?,
+        aggregate_type: text(row, "aggregate_type")?,
+        aggregate_id: text(row, "aggregate_id")?,
+        sequence: row.try_get("sequence")?,
+        event_type: text(row, "event_type")?,
+        event_version: row.try_get("event_version")?,
+        exchange: text(row, "exchange")?,
+        routing_key: text(row, "routing_key")?,
+        envelope: text(row, "envelope")?,
+        payload: text(row, "payload")?,
+        headers,
+        occurred_at,
+        enqueued_at,
+        age: age(row.try_get("now")?, enqueued),
+        budget: budget(row)?,
+        defect,
+    })
+}
+
+/// The policies and the history of a row; an unknown word, which the table does not allow, means the default.
+pub(crate) fn budget(row: &SqliteRow) -> Result<Budget, sqlx::Error> {
+    let unsigned = |column: &str| row.try_get::<i64, _>(column).map(|number| u64::try_from(number).unwrap_or(0));
+    let max_age: Option<i64> = row.try_get("max_age")?;
+    Ok(Budget {
+        unroutable: Unroutable::from_name(&text(row, "unroutable")?).unwrap_or_default(),
+        attempt_count: row.try_get("attempt_count")?,
+        max_attempts: row.try_get("max_attempts")?,
+        max_age: max_age.and_then(|micros| u64::try_from(micros).ok()).map(Duration::from_micros),
+        on_failed: OnFailed::from_name(&text(row, "on_failed")?).unwrap_or_default(),
+        backoff: (
+            Duration::from_millis(unsigned("backoff_first")?),
+            Duration::from_millis(unsigned("backoff_longest")?),
+        ),
+        unknown_count: row.try_get("unknown_count")?,
+    })
 }
 
 pub(crate) async fn renew(

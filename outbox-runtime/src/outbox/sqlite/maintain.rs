@@ -1,31 +1,13 @@
-//! What runs at intervals: expired leases, retention, figures.
+//! What runs at intervals: retention, figures.
 
 use std::time::Duration;
 
 use sqlx::{Row, SqliteConnection};
 
 use crate::outbox::{OutboxStats, STATS_BOUND};
-use crate::store::sqlite::sql::{age, array, micros, now};
+use crate::store::sqlite::sql::{age, micros, now};
 
-/// Asked before anything is written, here and below: what finds nothing takes no lock.
-pub(crate) const EXPIRED: &str = concat!(
-    "SELECT EXISTS (SELECT 1 FROM outbox_messages WHERE status = 'Processing' AND locked_until < ",
-    now!(),
-    ")"
-);
-
-pub(crate) const PUT_BACK_EXPIRED: &str = concat!(
-    "
-UPDATE outbox_messages SET status = 'Pending', locked_by = NULL, locked_until = NULL
-WHERE rowid IN (SELECT rowid FROM outbox_messages WHERE status = 'Processing' AND locked_until < ",
-    now!(),
-    " ORDER BY locked_until LIMIT ?1)"
-);
-
-pub(crate) const RELEASE: &str = "
-UPDATE outbox_messages SET status = 'Pending', locked_by = NULL, locked_until = NULL
-WHERE status = 'Processing' AND locked_by IN (SELECT value FROM json_each(?1))";
-
+/// Asked before anything is written: what finds nothing takes no lock.
 pub(crate) const OLD: &str = concat!(
     "SELECT EXISTS (SELECT 1 FROM outbox_messages WHERE status = 'Published' AND published_at < ",
     now!(),
@@ -63,17 +45,6 @@ SELECT ",
   (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_held
    WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1) AS held_since"
 );
-
-pub(crate) async fn release(connection: &mut SqliteConnection, claim_ids: &[String]) -> Result<u64, sqlx::Error> {
-    Ok(sqlx::query(RELEASE).bind(array(claim_ids)?).execute(connection).await?.rows_affected())
-}
-
-pub(crate) async fn put_back_expired(connection: &mut SqliteConnection, limit: i64) -> Result<u64, sqlx::Error> {
-    if !sqlx::query_scalar(EXPIRED).fetch_one(&mut *connection).await? {
-        return Ok(0);
-    }
-    Ok(sqlx::query(PUT_BACK_EXPIRED).bind(limit).execute(connection).await?.rows_affected())
-}
 
 pub(crate) async fn purge_published(
     connection: &mut SqliteConnection,

@@ -2,17 +2,22 @@
 
 mod claim;
 mod insert;
+pub(crate) mod line;
 mod maintain;
+mod put_back;
 mod settle;
 
-pub(crate) use self::claim::{DUE, claim, renew};
+pub(crate) use self::claim::{DUE, budget, claim, defer, renew};
 pub(crate) use self::insert::insert;
-pub(crate) use self::maintain::{outbox_stats, purge_published, put_back_expired, release};
-pub(crate) use self::settle::settle;
+pub(crate) use self::maintain::{outbox_stats, purge_published};
+pub(crate) use self::put_back::{put_back_expired, release, release_waiting};
+pub(crate) use self::settle::{pull, settle};
 
 #[cfg(test)]
 pub(crate) mod statements {
-    pub(crate) use super::claim::{CLAIM, DUE, RENEW};
-    pub(crate) use super::maintain::{EXPIRED, OLD, PURGE_PUBLISHED, PUT_BACK_EXPIRED, RELEASE, STATS};
-    pub(crate) use super::settle::SETTLE;
+    pub(crate) use super::claim::{CLAIM, DEFER, DUE, RENEW};
+    pub(crate) use super::line::{FIRST, TAKE};
+    pub(crate) use super::maintain::{OLD, PURGE_PUBLISHED, STATS};
+    pub(crate) use super::put_back::{EXPIRED, HEADS, PUT_BACK_EXPIRED, RELEASE, RELEASE_WAITING};
+    pub(crate) use super::settle::{DELETE, PULL, SETTLE};
 }

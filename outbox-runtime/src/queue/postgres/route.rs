@@ -1,92 +1,131 @@
-//! Routing: claim, fan-out and settle in one statement (S4, R1). The bodies never leave the server.
-
-use std::time::Duration;
+//! Routing: claim, fan-out and settle in one statement (S4, R1, R6). The bodies never leave the server.
 
 use sqlx::{PgConnection, Row};
 
-use crate::event::Unroutable;
-use crate::outbox::postgres::millis;
-use crate::queue::{RouteClaim, RoutedRow};
+use crate::outbox::postgres::{budget, line, millis, seconds};
+use crate::queue::{RouteClaim, Routed, RoutedRow};
 
 /// The flush is waived: if the whole of it is lost, the event is Pending again, and a consumer's flushed commit flushes what came before it.
 /// Everything that a message needs is read where the row is locked, so that it is the row's latest version. Nothing that a producer in plain
 /// SQL may have written fails the statement: one row would stop the relay for ever.
-const ROUTE: &str = r"
-WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
-due AS MATERIALIZED (
-    SELECT event_id, aggregate_id, event_type, event_version, exchange, routing_key, envelope, payload, payload_bytes, headers, occurred_at,
-           enqueued_at, next_attempt_at
-    FROM outbox_messages
-    WHERE status = 'Pending' AND next_attempt_at <= now()
-    ORDER BY next_attempt_at, event_id LIMIT $1 FOR UPDATE SKIP LOCKED
-),
-placed AS MATERIALIZED (
-    SELECT event_id, row_number() OVER due_first AS place, sum(payload_bytes::bigint) OVER due_first AS total
-    FROM due WINDOW due_first AS (ORDER BY next_attempt_at, event_id)
-),
-fitting AS MATERIALIZED (
-    SELECT due.*, placed.place,
+///
+/// Of a key, the rows before the first one that no queue wants are routed; that one stays claimed, and the rest waits. Nothing here waits for a
+/// lock of another relay: two that route each other's followers would stand still.
+pub(crate) const ROUTE: &str = concat!(
+    r"
+WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),",
+    line!(
+        ", o.event_type, o.event_version, o.exchange, o.routing_key, o.envelope, o.payload, o.headers, o.occurred_at, o.enqueued_at,
+           o.unroutable, o.attempt_count, o.max_attempts, o.max_age, o.on_failed, o.backoff_first, o.backoff_longest, o.unknown_count"
+    ),
+    r",
+checked AS MATERIALIZED (
+    SELECT fitting.*,
            CASE WHEN jsonb_typeof(headers) <> 'object' THEN 'its headers are not a JSON object'
                 WHEN NOT (occurred_at >= '0001-01-01' AND occurred_at < '10000-01-01') THEN 'its `occurred_at` is outside the years 1 to 9999'
                 WHEN NOT (enqueued_at >= '0001-01-01' AND enqueued_at < '10000-01-01') THEN 'its `enqueued_at` is outside the years 1 to 9999'
            END AS defect
-    FROM due JOIN placed USING (event_id) WHERE placed.total <= $2 OR placed.place = 1
+    FROM fitting
 ),
 routes AS MATERIALIZED (
-    SELECT DISTINCT f.event_id, f.place, b.queue FROM fitting AS f JOIN queue_bindings AS b ON b.exchange = $5 || f.exchange
-    WHERE f.defect IS NULL
-      AND CASE WHEN b.pattern IS NULL THEN b.binding_key = f.routing_key
-               ELSE (CASE f.routing_key WHEN '' THEN '' ELSE f.routing_key || '.' END) ~ b.pattern END
+    SELECT DISTINCT c.event_id, b.queue FROM checked AS c JOIN queue_bindings AS b ON b.exchange = $5 || c.exchange
+    WHERE c.defect IS NULL
+      AND CASE WHEN b.pattern IS NULL THEN b.binding_key = c.routing_key
+               ELSE (CASE c.routing_key WHEN '' THEN '' ELSE c.routing_key || '.' END) ~ b.pattern END
+),
+counted AS MATERIALIZED (SELECT event_id, count(*) AS queues FROM routes GROUP BY event_id),
+decided AS MATERIALIZED (
+    SELECT event_id, place, aggregate_type, aggregate_id, sequence, queues,
+           CASE WHEN sequence IS NULL THEN queues > 0 ELSE bool_and(queues > 0) OVER (in_line) END AS passes,
+           CASE WHEN sequence IS NULL THEN true
+                ELSE COALESCE(bool_and(queues > 0) OVER (in_line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), true) END AS reached
+    FROM (SELECT c.event_id, c.place, c.aggregate_type, c.aggregate_id, c.sequence, COALESCE(n.queues, 0) AS queues
+          FROM checked AS c LEFT JOIN counted AS n USING (event_id)) AS wanted
+    WINDOW in_line AS (PARTITION BY aggregate_type, aggregate_id, sequence IS NULL ORDER BY sequence)
 ),
 put AS (
     INSERT INTO queue_messages (queue, event_id, aggregate_id, event_type, event_version, exchange, routing_key, envelope, payload, headers,
                                 occurred_at, enqueued_at)
-    SELECT r.queue, f.event_id, f.aggregate_id, f.event_type, f.event_version, $5 || f.exchange, f.routing_key, f.envelope, f.payload, f.headers,
-           f.occurred_at, f.enqueued_at
-    FROM routes AS r JOIN fitting AS f USING (event_id) ORDER BY r.place, r.queue
+    SELECT r.queue, c.event_id, c.aggregate_id, c.event_type, c.event_version, $5 || c.exchange, c.routing_key, c.envelope, c.payload, c.headers,
+           c.occurred_at, c.enqueued_at
+    FROM routes AS r JOIN decided AS d USING (event_id) JOIN checked AS c USING (event_id)
+    WHERE d.passes ORDER BY d.place, r.queue
 ),
-decided AS MATERIALIZED (
-    SELECT f.event_id, f.place, f.defect, count(r.queue) AS queues
-    FROM fitting AS f LEFT JOIN routes AS r USING (event_id) GROUP BY f.event_id, f.place, f.defect
+follower AS MATERIALIZED (
+    SELECT DISTINCT f.event_id FROM decided AS d CROSS JOIN LATERAL (
+        SELECT m.event_id, m.status FROM outbox_messages AS m
+        WHERE m.aggregate_type = d.aggregate_type AND m.aggregate_id = d.aggregate_id AND m.sequence > d.sequence
+          AND m.sequence IS NOT NULL AND m.status <> 'Published' AND NOT m.skipped
+        ORDER BY m.sequence LIMIT 1
+    ) AS f
+    WHERE d.sequence IS NOT NULL AND d.passes AND f.status = 'Pending'
+      AND NOT EXISTS (SELECT FROM decided AS other WHERE other.event_id = f.event_id)
+      AND NOT EXISTS (SELECT FROM deferred AS other WHERE other.event_id = f.event_id)
+),
+pulled AS MATERIALIZED (
+    SELECT o.event_id FROM outbox_messages AS o
+    WHERE o.event_id = ANY (ARRAY(SELECT event_id FROM follower)) AND o.status = 'Pending'
+      AND (o.next_attempt_at = 'infinity' OR o.next_attempt_at <= clock_timestamp() OR o.attempt_count = 0)
+    FOR UPDATE SKIP LOCKED
+),
+moves AS MATERIALIZED (
+    SELECT event_id, CASE WHEN passes THEN 'Published' WHEN reached THEN 'Processing' ELSE 'Pending' END AS status,
+           CASE WHEN NOT reached THEN timestamptz 'infinity' END AS until
+    FROM decided
+    UNION ALL
+    SELECT event_id, 'Pending',
+           CASE WHEN EXISTS (SELECT FROM decided AS d WHERE d.passes AND d.event_id = deferred.previous) THEN clock_timestamp() ELSE until END
+    FROM deferred
+    UNION ALL
+    SELECT event_id, 'Pending', clock_timestamp() FROM pulled
+),
+gone AS (
+    DELETE FROM outbox_messages AS o WHERE $6 AND o.event_id = ANY (ARRAY(SELECT event_id FROM moves WHERE status = 'Published'))
+),
+moved AS (
+    UPDATE outbox_messages AS o
+    SET status = moves.status,
+        published_at = CASE moves.status WHEN 'Published' THEN clock_timestamp() END,
+        last_error = CASE moves.status WHEN 'Published' THEN NULL ELSE o.last_error END,
+        locked_by = CASE moves.status WHEN 'Processing' THEN $3 END,
+        locked_until = CASE moves.status WHEN 'Processing' THEN clock_timestamp() + $4 * interval '1 millisecond' END,
+        next_attempt_at = COALESCE(moves.until, o.next_attempt_at)
+    FROM moves
+    WHERE o.event_id = ANY (ARRAY(SELECT event_id FROM moves)) AND o.event_id = moves.event_id AND NOT ($6 AND moves.status = 'Published')
 )
-UPDATE outbox_messages AS o
-SET status = CASE WHEN d.queues > 0 THEN 'Published' ELSE 'Processing' END,
-    published_at = CASE WHEN d.queues > 0 THEN clock_timestamp() END,
-    last_error = CASE WHEN d.queues > 0 THEN NULL ELSE o.last_error END,
-    locked_by = CASE WHEN d.queues > 0 THEN NULL ELSE $3 END,
-    locked_until = CASE WHEN d.queues > 0 THEN NULL ELSE clock_timestamp() + $4 * interval '1 millisecond' END
-FROM decided AS d, unflushed WHERE o.event_id = d.event_id
-RETURNING o.event_id, o.event_type, o.exchange, o.routing_key, d.queues, d.defect, o.unroutable, o.attempt_count, o.max_attempts,
-          CASE WHEN isfinite(o.enqueued_at) THEN extract(epoch FROM clock_timestamp() - o.enqueued_at)::float8 END AS age";
+SELECT d.passes, d.queues, c.event_id, c.event_type, c.exchange, c.routing_key, c.defect, c.unroutable, c.attempt_count, c.max_attempts,
+       c.on_failed, c.backoff_first, c.backoff_longest, c.unknown_count,
+       CASE WHEN extract(epoch FROM c.max_age) >= 0 THEN extract(epoch FROM c.max_age)::float8 END AS max_age,
+       CASE WHEN isfinite(c.enqueued_at) THEN extract(epoch FROM clock_timestamp() - c.enqueued_at)::float8 END AS age,
+       (SELECT count(*) FROM moves WHERE status = 'Pending') AS aside
+FROM unflushed LEFT JOIN (decided AS d JOIN checked AS c USING (event_id)) ON d.reached"
+);
 
-pub(crate) async fn route_due(
-    connection: &mut PgConnection,
-    claim: &RouteClaim,
-) -> Result<Vec<RoutedRow>, sqlx::Error> {
-    let rows = sqlx::query(ROUTE)
+pub(crate) async fn route_due(connection: &mut PgConnection, claim: &RouteClaim) -> Result<Routed, sqlx::Error> {
+    let found = sqlx::query(ROUTE)
         .bind(i64::try_from(claim.limits.rows).unwrap_or(i64::MAX))
         .bind(i64::try_from(claim.limits.bytes).unwrap_or(i64::MAX))
         .bind(&claim.claim_id)
         .bind(millis(claim.limits.lease))
         .bind(&claim.prefix)
+        .bind(claim.delete_published)
         .fetch_all(connection)
         .await?;
-    rows.iter()
-        .map(|row| {
-            let unroutable: String = row.try_get("unroutable")?;
-            let age: Option<f64> = row.try_get("age")?;
-            Ok(RoutedRow {
-                event_id: row.try_get("event_id")?,
-                event_type: row.try_get("event_type")?,
-                exchange: row.try_get("exchange")?,
-                routing_key: row.try_get("routing_key")?,
-                queues: row.try_get("queues")?,
-                age: age.and_then(|age| Duration::try_from_secs_f64(age).ok()).unwrap_or_default(),
-                unroutable: Unroutable::from_name(&unroutable).unwrap_or_default(),
-                attempt_count: row.try_get("attempt_count")?,
-                max_attempts: row.try_get("max_attempts")?,
-                defect: row.try_get("defect")?,
-            })
-        })
-        .collect()
+    let mut routed = Routed::default();
+    for row in &found {
+        routed.deferred = u64::try_from(row.try_get::<i64, _>("aside")?).unwrap_or(0);
+        // One row of NULLs says that nothing was due, or that all of it waits.
+        let Some(published) = row.try_get("passes")? else { continue };
+        routed.rows.push(RoutedRow {
+            event_id: row.try_get("event_id")?,
+            event_type: row.try_get("event_type")?,
+            exchange: row.try_get("exchange")?,
+            routing_key: row.try_get("routing_key")?,
+            published,
+            age: seconds(row, "age")?.unwrap_or_default(),
+            budget: budget(row)?,
+            defect: row.try_get("defect")?,
+        });
+    }
+    Ok(routed)
 }

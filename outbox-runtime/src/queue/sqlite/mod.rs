@@ -12,5 +12,5 @@ pub(crate) use self::route::route_due;
 pub(crate) mod statements {
     pub(crate) use super::bind::{DEPTH, KNOWN};
     pub(crate) use super::consume::{ACK, CLAIM, DUE, PUT_BACK, RENEW};
-    pub(crate) use super::route::{BINDINGS, HOLD, PUBLISHED, PUT, TAKE};
+    pub(crate) use super::route::{BINDINGS, DELETE, HOLD, PUBLISHED, PUT, READ};
 }

@@ -1,4 +1,4 @@
-//! Routing: claim, fan-out and settle in one transaction (S4, R1). The bodies never leave the database.
+//! Routing: claim, fan-out and settle in one transaction (S4, R1, R6). The bodies never leave the database.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,32 +6,20 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, Row, SqliteConnection};
 
 use crate::broker::topic::matches;
-use crate::event::Unroutable;
-use crate::outbox::sqlite::DUE;
-use crate::queue::{RouteClaim, RoutedRow};
-use crate::store::sqlite::sql::{age, array, bound, micros, now, text, time};
+use crate::outbox::sqlite::{DUE, budget, defer, line, pull};
+use crate::queue::{RouteClaim, Routed, RoutedRow};
+use crate::store::sqlite::sql::{age, array, micros, now, text, time};
 
-/// The byte budget always lets one row through. Nothing that a producer in plain SQL may have written fails the statement or its decoding:
-/// one row would stop the relay for ever.
-pub(crate) const TAKE: &str = concat!(
+/// Nothing that a producer in plain SQL may have written fails the statement or its decoding: one row would stop the relay for ever.
+pub(crate) const READ: &str = concat!(
     "
-WITH due AS MATERIALIZED (
-    SELECT rowid AS number, event_id, next_attempt_at, payload_bytes FROM outbox_messages
-    WHERE status = 'Pending' AND next_attempt_at <= ",
-    now!(),
-    " ORDER BY next_attempt_at, event_id LIMIT ?1
-),
-placed AS MATERIALIZED (
-    SELECT number, row_number() OVER due_first AS place, sum(payload_bytes) OVER due_first AS total
-    FROM due WINDOW due_first AS (ORDER BY next_attempt_at, event_id)
-)
-SELECT o.rowid AS number, o.event_id, o.event_type, o.exchange, o.routing_key, o.unroutable, o.attempt_count, o.max_attempts,
-       o.occurred_at, o.enqueued_at, CASE WHEN json_valid(o.headers) THEN json_type(o.headers) END AS headers_type, ",
+SELECT o.rowid AS number, o.event_id, o.aggregate_type, o.aggregate_id, CASE WHEN NOT o.skipped THEN o.sequence END AS sequence, o.event_type,
+       o.exchange, o.routing_key, o.unroutable, o.attempt_count, o.max_attempts, o.max_age, o.on_failed, o.backoff_first, o.backoff_longest,
+       o.unknown_count, o.occurred_at, o.enqueued_at, CASE WHEN json_valid(o.headers) THEN json_type(o.headers) END AS headers_type, ",
     now!(),
     " AS now
-FROM placed CROSS JOIN outbox_messages AS o ON o.rowid = placed.number
-WHERE placed.total <= ?2 OR placed.place = 1
-ORDER BY placed.place"
+FROM json_each(?1) AS j CROSS JOIN outbox_messages AS o ON o.rowid = j.value
+ORDER BY j.key"
 );
 
 pub(crate) const BINDINGS: &str =
@@ -51,6 +39,8 @@ pub(crate) const PUBLISHED: &str = concat!(
     " WHERE rowid IN (SELECT value FROM json_each(?1))"
 );
 
+pub(crate) const DELETE: &str = "DELETE FROM outbox_messages WHERE rowid IN (SELECT value FROM json_each(?1))";
+
 /// What no queue wants, or cannot be sent, waits to be settled.
 pub(crate) const HOLD: &str = concat!(
     "UPDATE outbox_messages SET status = 'Processing', locked_by = ?2, locked_until = ",
@@ -58,38 +48,48 @@ pub(crate) const HOLD: &str = concat!(
     " + ?3 WHERE rowid IN (SELECT value FROM json_each(?1))"
 );
 
-/// A due row, by its number in the table.
+/// A due row, by its number in the table and, if it has to keep its place, by its key.
 struct Due {
     number: i64,
+    key: Option<line::Key>,
     row: RoutedRow,
 }
 
 /// By exchange: queue and binding key.
 type Bindings = HashMap<String, Vec<(String, String)>>;
 
-pub(crate) async fn route_due(
-    connection: &mut SqliteConnection,
-    claim: &RouteClaim,
-) -> Result<Vec<RoutedRow>, sqlx::Error> {
+pub(crate) async fn route_due(connection: &mut SqliteConnection, claim: &RouteClaim) -> Result<Routed, sqlx::Error> {
     if !sqlx::query_scalar(DUE).fetch_one(&mut *connection).await? {
-        return Ok(Vec::new());
+        return Ok(Routed::default());
     }
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let rows =
-        sqlx::query(TAKE).bind(bound(claim.limits.rows)).bind(bound(claim.limits.bytes)).fetch_all(&mut *tx).await?;
+    let plan = line::take(&mut tx, claim.limits.rows, claim.limits.bytes).await?;
+    let mut waiting = plan.wait;
+    let rows = sqlx::query(READ).bind(array(&plan.go)?).fetch_all(&mut *tx).await?;
     let mut due = rows.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
     let bindings = bindings(&mut tx, &claim.prefix, &due).await?;
 
     let (mut puts, mut published, mut held) = (Vec::new(), Vec::new(), Vec::new());
-    for Due { number, row } in &mut due {
+    // Keys whose line goes on, and those where a row stands still: the rows after it wait.
+    let (mut passed, mut blocked) = (BTreeSet::new(), BTreeSet::new());
+    due.retain_mut(|Due { number, key, row }| {
+        if key.as_ref().is_some_and(|key| blocked.contains(key)) {
+            waiting.push(*number);
+            return false;
+        }
         let queues = queues(&bindings, &claim.prefix, row);
-        row.queues = bound(queues.len());
-        if queues.is_empty() { &mut held } else { &mut published }.push(*number);
+        row.published = !queues.is_empty();
+        if row.published { &mut published } else { &mut held }.push(*number);
         puts.extend(queues.into_iter().map(|queue| (*number, queue)));
-    }
+        if let Some(key) = key {
+            if row.published { &mut passed } else { &mut blocked }.insert(key.clone());
+        }
+        true
+    });
     if !published.is_empty() {
         sqlx::query(PUT).bind(array(&puts)?).bind(&claim.prefix).execute(&mut *tx).await?;
-        sqlx::query(PUBLISHED).bind(array(&published)?).execute(&mut *tx).await?;
+        let end = if claim.delete_published { DELETE } else { PUBLISHED };
+        sqlx::query(end).bind(array(&published)?).execute(&mut *tx).await?;
     }
     if !held.is_empty() {
         sqlx::query(HOLD)
@@ -99,8 +99,10 @@ pub(crate) async fn route_due(
             .execute(&mut *tx)
             .await?;
     }
+    defer(&mut tx, &waiting).await?;
+    pull(&mut tx, &passed).await?;
     tx.commit().await?;
-    Ok(due.into_iter().map(|due| due.row).collect())
+    Ok(Routed { rows: due.into_iter().map(|due| due.row).collect(), deferred: waiting.len() as u64 })
 }
 
 async fn bindings(connection: &mut SqliteConnection, prefix: &str, due: &[Due]) -> Result<Bindings, sqlx::Error> {
@@ -141,18 +143,21 @@ fn decode(row: &SqliteRow) -> Result<Due, sqlx::Error> {
     } else {
         None
     };
+    let key = match row.try_get::<Option<i64>, _>("sequence")? {
+        Some(_) => Some((text(row, "aggregate_type")?, text(row, "aggregate_id")?)),
+        None => None,
+    };
     Ok(Due {
         number: row.try_get("number")?,
+        key,
         row: RoutedRow {
             event_id: text(row, "event_id")?,
             event_type: text(row, "event_type")?,
             exchange: text(row, "exchange")?,
             routing_key: text(row, "routing_key")?,
-            queues: 0,
+            published: false,
             age: age(row.try_get("now")?, enqueued),
-            unroutable: Unroutable::from_name(&text(row, "unroutable")?).unwrap_or_default(),
-            attempt_count: row.try_get("attempt_count")?,
-            max_attempts: row.try_get("max_attempts")?,
+            budget: budget(row)?,
             defect,
         },
     })

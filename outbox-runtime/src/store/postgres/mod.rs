@@ -19,9 +19,9 @@ use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::postgres as outbox;
-use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
+use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement};
 use crate::queue::postgres as queue;
-use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};
+use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
 use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
 
 type DbResult<T> = Result<T, sqlx::Error>;
@@ -104,7 +104,7 @@ impl Store for Postgres {
         outbox::insert(connection, contents).await
     }
 
-    async fn claim(connection: &mut PgConnection, claim_id: &str, limits: ClaimLimits) -> DbResult<Vec<ClaimedRow>> {
+    async fn claim(connection: &mut PgConnection, claim_id: &str, limits: ClaimLimits) -> DbResult<Claimed> {
         outbox::claim(connection, claim_id, limits).await
     }
 
@@ -112,8 +112,20 @@ impl Store for Postgres {
         outbox::renew(connection, claim_ids, lease).await
     }
 
-    async fn settle(connection: &mut PgConnection, settlements: &[Settlement]) -> DbResult<u64> {
-        outbox::settle(connection, settlements).await
+    async fn settle(
+        connection: &mut PgConnection,
+        settlements: &[Settlement],
+        delete_published: bool,
+    ) -> DbResult<Settled> {
+        outbox::settle(connection, settlements, delete_published).await
+    }
+
+    async fn release_waiting(
+        connection: &mut PgConnection,
+        after: Option<&LineCursor>,
+        limit: i64,
+    ) -> DbResult<(u64, Option<LineCursor>)> {
+        outbox::release_waiting(connection, after, limit).await
     }
 
     async fn release(connection: &mut PgConnection, claim_ids: &[String]) -> DbResult<u64> {
@@ -201,7 +213,7 @@ impl Store for Postgres {
         queue::queue_known(connection, name).await
     }
 
-    async fn route_due(connection: &mut PgConnection, claim: &RouteClaim) -> DbResult<Vec<RoutedRow>> {
+    async fn route_due(connection: &mut PgConnection, claim: &RouteClaim) -> DbResult<Routed> {
         queue::route_due(connection, claim).await
     }
 

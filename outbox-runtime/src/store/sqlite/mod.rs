@@ -30,9 +30,9 @@ use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::sqlite as outbox;
-use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
+use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement};
 use crate::queue::sqlite as queue;
-use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};
+use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
 use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
 
 type DbResult<T> = Result<T, sqlx::Error>;
@@ -119,11 +119,7 @@ impl Store for Sqlite {
         outbox::insert(connection, contents).await
     }
 
-    async fn claim(
-        connection: &mut SqliteConnection,
-        claim_id: &str,
-        limits: ClaimLimits,
-    ) -> DbResult<Vec<ClaimedRow>> {
+    async fn claim(connection: &mut SqliteConnection, claim_id: &str, limits: ClaimLimits) -> DbResult<Claimed> {
         outbox::claim(connection, claim_id, limits).await
     }
 
@@ -131,8 +127,20 @@ impl Store for Sqlite {
         outbox::renew(connection, claim_ids, lease).await
     }
 
-    async fn settle(connection: &mut SqliteConnection, settlements: &[Settlement]) -> DbResult<u64> {
-        outbox::settle(connection, settlements).await
+    async fn settle(
+        connection: &mut SqliteConnection,
+        settlements: &[Settlement],
+        delete_published: bool,
+    ) -> DbResult<Settled> {
+        outbox::settle(connection, settlements, delete_published).await
+    }
+
+    async fn release_waiting(
+        connection: &mut SqliteConnection,
+        after: Option<&LineCursor>,
+        limit: i64,
+    ) -> DbResult<(u64, Option<LineCursor>)> {
+        outbox::release_waiting(connection, after, limit).await
     }
 
     async fn release(connection: &mut SqliteConnection, claim_ids: &[String]) -> DbResult<u64> {
@@ -230,7 +238,7 @@ impl Store for Sqlite {
         queue::queue_known(connection, name).await
     }
 
-    async fn route_due(connection: &mut SqliteConnection, claim: &RouteClaim) -> DbResult<Vec<RoutedRow>> {
+    async fn route_due(connection: &mut SqliteConnection, claim: &RouteClaim) -> DbResult<Routed> {
         queue::route_due(connection, claim).await
     }
 

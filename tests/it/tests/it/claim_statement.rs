@@ -23,7 +23,7 @@ async fn database() -> TestDatabase {
 }
 
 async fn claim(connection: &mut PgConnection, claim: &str, limits: ClaimLimits) -> Vec<ClaimedRow> {
-    <Postgres as Store>::claim(connection, claim, limits).await.unwrap()
+    <Postgres as Store>::claim(connection, claim, limits).await.unwrap().rows
 }
 
 fn published(row: &ClaimedRow, claim: &str) -> Settlement {
@@ -78,7 +78,11 @@ async fn a_claim_takes_its_limit_in_order_whatever_plan_the_server_chooses() {
         let renewed = <Postgres as Store>::renew(&mut connection, std::slice::from_ref(&name), LIMITS.lease).await;
         assert_eq!(renewed.unwrap(), 10, "without {off:?}");
         let outcomes: Vec<_> = claimed.iter().take(4).map(|row| published(row, &name)).collect();
-        assert_eq!(<Postgres as Store>::settle(&mut connection, &outcomes).await.unwrap(), 4, "without {off:?}");
+        assert_eq!(
+            <Postgres as Store>::settle(&mut connection, &outcomes, false).await.unwrap().settled,
+            4,
+            "without {off:?}"
+        );
         let released = <Postgres as Store>::release(&mut connection, std::slice::from_ref(&name)).await.unwrap();
         assert_eq!(released, 6, "without {off:?}");
         assert_eq!(db.count("outbox_messages", "status = 'Processing'").await, 0);
@@ -137,7 +141,7 @@ async fn a_waived_flush_ends_with_its_statement() {
     <Postgres as Store>::renew(&mut connection, &names, LIMITS.lease).await.unwrap();
     assert_eq!(show(&mut connection, "synchronous_commit").await, "on", "after a renewal");
     let outcomes: Vec<_> = claimed.iter().take(5).map(|row| published(row, "a")).collect();
-    <Postgres as Store>::settle(&mut connection, &outcomes).await.unwrap();
+    <Postgres as Store>::settle(&mut connection, &outcomes, false).await.unwrap();
     assert_eq!(show(&mut connection, "synchronous_commit").await, "on", "after a settle");
     <Postgres as Store>::release(&mut connection, &names).await.unwrap();
     assert_eq!(show(&mut connection, "synchronous_commit").await, "on", "after a release");
@@ -170,8 +174,8 @@ async fn a_settlement_under_a_lost_lease_changes_nothing() {
     let before: String = sqlx::query_scalar(digest).bind(&lost).fetch_one(&mut connection).await.unwrap();
     let fates = [
         Fate::Published,
-        Fate::Retry { after: Duration::from_secs(9), spent: true, error: "no".into() },
-        Fate::Failed { error: "no".into() },
+        Fate::Retry { after: Duration::from_secs(9), spent: true, unknown: false, skipped: false, error: "no".into() },
+        Fate::Failed { error: "no".into(), skipped: false },
         Fate::PutBack,
     ];
     let outcomes: Vec<_> = claimed
@@ -179,11 +183,11 @@ async fn a_settlement_under_a_lost_lease_changes_nothing() {
         .zip(fates.iter().cycle())
         .map(|(row, fate)| Settlement { event_id: row.event_id.clone(), claim_id: "mine".into(), fate: fate.clone() })
         .collect();
-    assert_eq!(<Postgres as Store>::settle(&mut connection, &outcomes).await.unwrap(), 6);
+    assert_eq!(<Postgres as Store>::settle(&mut connection, &outcomes, false).await.unwrap().settled, 6);
     let after: String = sqlx::query_scalar(digest).bind(&lost).fetch_one(&mut connection).await.unwrap();
     assert_eq!(before, after, "a row under another claim, pending or published is not touched");
     // Settling again finds nothing.
-    assert_eq!(<Postgres as Store>::settle(&mut connection, &outcomes).await.unwrap(), 0);
+    assert_eq!(<Postgres as Store>::settle(&mut connection, &outcomes, false).await.unwrap().settled, 0);
     // A renewal of the lost claim takes nothing back.
     assert_eq!(<Postgres as Store>::renew(&mut connection, &["mine".to_owned()], LIMITS.lease).await.unwrap(), 0);
     rows(&db, "locked_by = 'another'", 2, Duration::from_secs(1)).await;

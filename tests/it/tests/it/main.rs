@@ -29,6 +29,7 @@ mod killer;
 mod late_consumer;
 mod leases;
 mod life;
+mod lines;
 mod long_names;
 mod lost_database;
 mod many_relays;

@@ -1,6 +1,7 @@
 //! The store on real files.
 
 mod inbox;
+mod lines;
 mod outbox;
 mod plans;
 mod queue;
@@ -107,7 +108,12 @@ fn limits(rows: usize, bytes: usize) -> ClaimLimits {
 }
 
 fn route(rows: usize, bytes: usize) -> RouteClaim {
-    RouteClaim { claim_id: "relay".to_owned(), prefix: "n.".to_owned(), limits: limits(rows, bytes) }
+    RouteClaim {
+        claim_id: "relay".to_owned(),
+        prefix: "n.".to_owned(),
+        limits: limits(rows, bytes),
+        delete_published: false,
+    }
 }
 
 fn binding(queue: &str, key: &str) -> Binding {

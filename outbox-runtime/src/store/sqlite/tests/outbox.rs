@@ -6,11 +6,15 @@ use sqlx::{Connection, Sqlite};
 
 use super::{File, LEASE, at, content, limits};
 use crate::error::EnqueueError;
-use crate::outbox::{Fate, Settlement};
+use crate::outbox::{Fate, Settled, Settlement};
 use crate::store::Store;
 
 fn settlement(event_id: &str, claim_id: &str, fate: Fate) -> Settlement {
     Settlement { event_id: event_id.to_owned(), claim_id: claim_id.to_owned(), fate }
+}
+
+fn settled(result: Result<Settled, sqlx::Error>) -> u64 {
+    result.unwrap().settled
 }
 
 #[tokio::test]
@@ -21,7 +25,7 @@ async fn an_event_comes_out_as_it_went_in() {
     let one = content("1", payload);
     Sqlite::insert(&mut connection, std::slice::from_ref(&one)).await.unwrap();
     Sqlite::insert(&mut connection, &[content("2", payload), content("3", "[]")]).await.unwrap();
-    let rows = Sqlite::claim(&mut connection, "r", limits(10, 10_000)).await.unwrap();
+    let rows = Sqlite::claim(&mut connection, "r", limits(10, 10_000)).await.unwrap().rows;
     assert_eq!(rows.iter().map(|row| row.event_id.as_str()).collect::<Vec<_>>(), ["1", "2", "3"]);
     for row in &rows[..2] {
         assert_eq!(row.payload, payload);
@@ -33,13 +37,13 @@ async fn an_event_comes_out_as_it_went_in() {
         assert_eq!(row.occurred_at, at(1_700_000_000_123_456));
         assert!((chrono::Utc::now() - row.enqueued_at).abs() < chrono::TimeDelta::seconds(10), "{}", row.enqueued_at);
         assert!(row.age < Duration::from_secs(10));
-        assert_eq!((row.attempt_count, row.max_attempts, &row.defect), (0, 20, &None));
+        assert_eq!((row.budget.attempt_count, row.budget.max_attempts, &row.defect), (0, 20, &None));
     }
     assert_eq!(
         file.number("SELECT payload_bytes FROM outbox_messages WHERE event_id = '2'").await,
         payload.len() as i64
     );
-    assert!(Sqlite::claim(&mut connection, "r2", limits(10, 10_000)).await.unwrap().is_empty());
+    assert!(Sqlite::claim(&mut connection, "r2", limits(10, 10_000)).await.unwrap().rows.is_empty());
 }
 
 #[tokio::test]
@@ -69,7 +73,7 @@ async fn a_claim_is_bounded_in_rows_and_bytes_and_lets_one_row_through() {
     }
     file.row("later", "k", i64::MAX, &[]).await;
     let mut ids = async |claim: &str, rows, bytes| {
-        let rows = Sqlite::claim(&mut connection, claim, limits(rows, bytes)).await.unwrap();
+        let rows = Sqlite::claim(&mut connection, claim, limits(rows, bytes)).await.unwrap().rows;
         rows.into_iter().map(|row| row.event_id).collect::<Vec<_>>()
     };
     assert_eq!(ids("1", 10, 1).await, ["d"]);
@@ -87,17 +91,18 @@ async fn outcomes_are_written_under_the_claim_only() {
         file.row(id, "k", 5, &[]).await;
     }
     Sqlite::claim(&mut connection, "r", limits(9, 100)).await.unwrap();
-    let retry = |spent| Fate::Retry { after: Duration::MAX, spent, error: "e".to_owned() };
+    let error = || "e".to_owned();
+    let retry = |spent| Fate::Retry { after: Duration::MAX, spent, unknown: !spent, skipped: false, error: error() };
     let outcomes = [
         settlement("1", "r", Fate::Published),
         settlement("2", "r", retry(true)),
-        settlement("3", "r", Fate::Failed { error: "f".to_owned() }),
+        settlement("3", "r", Fate::Failed { error: "f".to_owned(), skipped: false }),
         settlement("4", "r", Fate::PutBack),
         settlement("5", "lost", Fate::Published),
         settlement("none", "r", Fate::Published),
     ];
-    assert_eq!(Sqlite::settle(&mut connection, &outcomes).await.unwrap(), 4);
-    assert_eq!(Sqlite::settle(&mut connection, &[]).await.unwrap(), 0);
+    assert_eq!(settled(Sqlite::settle(&mut connection, &outcomes, false).await), 4);
+    assert_eq!(settled(Sqlite::settle(&mut connection, &[], false).await), 0);
     let rows =
         "SELECT group_concat(event_id || status || attempt_count || coalesce(last_error, '-') || (locked_by IS NULL)
                 || (published_at IS NULL), ' ') FROM outbox_messages ORDER BY event_id";
@@ -108,7 +113,7 @@ async fn outcomes_are_written_under_the_claim_only() {
     assert_eq!((stats.pending, stats.processing, stats.held, stats.failed, stats.expired), (2, 1, 1, 1, 0));
     assert!(stats.oldest.is_some());
     assert_eq!(Sqlite::release(&mut connection, &["r".to_owned()]).await.unwrap(), 1);
-    assert_eq!(Sqlite::claim(&mut connection, "r2", limits(9, 100)).await.unwrap().len(), 2);
+    assert_eq!(Sqlite::claim(&mut connection, "r2", limits(9, 100)).await.unwrap().rows.len(), 2);
 }
 
 #[tokio::test]
@@ -127,7 +132,7 @@ async fn expired_leases_and_old_rows_are_cleared_in_bounded_steps() {
     // A lost claim settles nothing, even if another one has the row.
     Sqlite::claim(&mut connection, "r2", limits(9, 100)).await.unwrap();
     let late = [settlement("1", "r", Fate::Published), settlement("3", "r", Fate::Published)];
-    assert_eq!(Sqlite::settle(&mut connection, &late).await.unwrap(), 1);
+    assert_eq!(settled(Sqlite::settle(&mut connection, &late, false).await), 1);
 
     let keep = Duration::from_secs(3600);
     file.sql("UPDATE outbox_messages SET status = 'Published', published_at = 1, locked_by = NULL, locked_until = NULL WHERE event_id <> '3'")
@@ -148,7 +153,7 @@ async fn rows_written_by_hand_have_a_defect_and_stop_nobody() {
     file.row("4", "k", 4, &[]).await;
     file.sql("UPDATE outbox_messages SET aggregate_id = CAST(x'ff41' AS TEXT) WHERE event_id = '4'").await;
     file.row("5", "k", 5, &[]).await;
-    let rows = Sqlite::claim(&mut connection, "r", limits(9, 100)).await.unwrap();
+    let rows = Sqlite::claim(&mut connection, "r", limits(9, 100)).await.unwrap().rows;
     let defects: Vec<_> = rows.iter().map(|row| row.defect.clone().unwrap_or_default()).collect();
     assert!(defects[0].contains("`occurred_at`") && defects[1].contains("`enqueued_at`"), "{defects:?}");
     assert!(defects[2].contains("headers") && defects[3].contains("UTF-8"), "{defects:?}");

@@ -31,16 +31,16 @@ async fn a_row_goes_to_each_queue_that_wants_it_once() {
     file.sql("UPDATE outbox_messages SET payload = '{ \"a\":1.00}'").await;
     file.row("1", "order.paid", 3, &[]).await;
     file.row("3", "order.created", 1, &[]).await;
-    let routed = Sqlite::route_due(&mut connection, &route(10, 1000)).await.unwrap();
-    let counts: Vec<_> = routed.iter().map(|row| (row.event_id.as_str(), row.queues)).collect();
-    assert_eq!(counts, [("3", 2), ("2", 2), ("1", 1)], "in the order in which they were due");
+    let routed = Sqlite::route_due(&mut connection, &route(10, 1000)).await.unwrap().rows;
+    let order: Vec<_> = routed.iter().map(|row| (row.event_id.as_str(), row.published)).collect();
+    assert_eq!(order, [("3", true), ("2", true), ("1", true)], "in the order in which they were due");
     let queues = "SELECT group_concat(queue || event_id, ' ' ORDER BY message_id) FROM queue_messages";
     assert_eq!(file.text(queues).await, "all3 orders3 all2 orders2 all1");
     assert_eq!(
         file.number("SELECT count(*) FROM outbox_messages WHERE status = 'Published' AND published_at > 5").await,
         3
     );
-    assert!(Sqlite::route_due(&mut connection, &route(10, 1000)).await.unwrap().is_empty());
+    assert!(Sqlite::route_due(&mut connection, &route(10, 1000)).await.unwrap().rows.is_empty());
     assert_eq!(Sqlite::queue_depth(&mut connection, "all").await.unwrap(), 3);
 
     let rows = take(&mut connection, "orders", "w", LEASE).await;
@@ -61,9 +61,12 @@ async fn what_no_queue_wants_stays_claimed_and_defects_are_not_routed() {
     file.row("3", "k", 3, &[("occurred_at", "253402300800000000")]).await;
     file.row("4", "k", 4, &[("enqueued_at", "-62135596800000001")]).await;
     file.row("5", "k", 5, &[("enqueued_at", "-62135596800000000")]).await;
-    let rows = Sqlite::route_due(&mut connection, &route(10, 1000)).await.unwrap();
-    assert_eq!(rows.iter().map(|row| row.queues).collect::<Vec<_>>(), [0, 0, 0, 0, 1]);
-    assert_eq!((rows[0].unroutable, rows[0].attempt_count, &rows[0].defect), (Unroutable::Discard, 3, &None));
+    let rows = Sqlite::route_due(&mut connection, &route(10, 1000)).await.unwrap().rows;
+    assert_eq!(rows.iter().map(|row| row.published).collect::<Vec<_>>(), [false, false, false, false, true]);
+    assert_eq!(
+        (rows[0].budget.unroutable, rows[0].budget.attempt_count, &rows[0].defect),
+        (Unroutable::Discard, 3, &None)
+    );
     let defects: Vec<_> = rows[1..4].iter().map(|row| row.defect.clone().unwrap_or_default()).collect();
     assert!(defects[0].contains("not a JSON object"), "{defects:?}");
     assert!(defects[1].contains("`occurred_at`") && defects[2].contains("`enqueued_at`"), "{defects:?}");
@@ -83,7 +86,8 @@ async fn a_round_is_bounded_in_rows_and_bytes() {
     for id in ["1", "2", "3", "4", "5"] {
         file.row(id, "k", 1, &[]).await;
     }
-    let mut count = async |rows, bytes| Sqlite::route_due(&mut connection, &route(rows, bytes)).await.unwrap().len();
+    let mut count =
+        async |rows, bytes| Sqlite::route_due(&mut connection, &route(rows, bytes)).await.unwrap().rows.len();
     assert_eq!((count(9, 1).await, count(2, 1000).await, count(9, 19).await, count(9, 19).await), (1, 2, 1, 1));
 }
 

@@ -78,8 +78,8 @@ async fn a_lock_that_somebody_holds_is_a_conflict() {
     let busy = Sqlite::begin(&mut other).await.err().unwrap();
     assert_eq!(Sqlite::condition(&busy), Some(Condition::Conflict), "{busy}");
     // What finds nothing asks for no lock.
-    assert!(Sqlite::claim(&mut other, "r", limits(1, 1)).await.unwrap().is_empty());
-    assert!(Sqlite::route_due(&mut other, &route(1, 1)).await.unwrap().is_empty());
+    assert!(Sqlite::claim(&mut other, "r", limits(1, 1)).await.unwrap().rows.is_empty());
+    assert!(Sqlite::route_due(&mut other, &route(1, 1)).await.unwrap().rows.is_empty());
     assert!(take(&mut other, "q", "w", LEASE).await.is_empty());
     assert_eq!(Sqlite::put_back_expired(&mut other, 10).await.unwrap(), 0);
     assert_eq!(Sqlite::purge_published(&mut other, LEASE, 10).await.unwrap(), 0);
@@ -132,7 +132,7 @@ async fn a_new_process_takes_over_what_the_last_one_had() {
     }
     Sqlite::bind(&mut connection, &[binding("q", "k")]).await.unwrap();
     Sqlite::route_due(&mut connection, &route(1, 100)).await.unwrap();
-    assert_eq!(Sqlite::claim(&mut connection, "r", limits(1, 100)).await.unwrap().len(), 1);
+    assert_eq!(Sqlite::claim(&mut connection, "r", limits(1, 100)).await.unwrap().rows.len(), 1);
     let message = take(&mut connection, "q", "w", LEASE).await.remove(0);
     assert!(Sqlite::park(&mut connection, &parked("9", AGAIN)).await.unwrap());
     let mut claim = ParkedClaim { consumer: "c".into(), claim_id: "p".into(), limit: 5, lease: LEASE, alone: false };
@@ -140,7 +140,7 @@ async fn a_new_process_takes_over_what_the_last_one_had() {
 
     assert_eq!(recover(&mut connection).await.unwrap(), 3);
     assert_eq!(file.text("SELECT value FROM outbox_settings WHERE key = 'generation'").await, "1");
-    assert_eq!(Sqlite::claim(&mut connection, "r2", limits(9, 100)).await.unwrap()[0].event_id, "2");
+    assert_eq!(Sqlite::claim(&mut connection, "r2", limits(9, 100)).await.unwrap().rows[0].event_id, "2");
     let again = take(&mut connection, "q", "w2", LEASE).await.remove(0);
     assert_eq!((again.message_id, again.deliveries), (message.message_id, 2), "the delivery stays counted");
     assert!(Sqlite::claim_parked(&mut connection, &claim).await.unwrap().is_empty(), "its run came to no end");
