@@ -18,6 +18,14 @@ pub use self::row::{
 
 pub(crate) use self::enqueue::insert;
 
+/// The texts of the relay's statements on PostgreSQL, for the test of their plans.
+#[cfg(feature = "postgres")]
+#[doc(hidden)]
+pub mod statements {
+    pub use super::postgres::statements::*;
+    pub use crate::queue::postgres::ROUTE;
+}
+
 /// Keys of the `headers` column that are ours; callers cannot use them.
 pub(crate) mod own_header {
     /// The id that all events of one business process share.

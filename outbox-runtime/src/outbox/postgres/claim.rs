@@ -11,7 +11,7 @@ use crate::outbox::{Budget, ClaimLimits, Claimed, ClaimedRow};
 
 /// The flush is waived for this statement alone: a lost claim is claimed again. Nothing that a producer in plain SQL may have written fails
 /// the statement or its decoding: one row would stop the relay for ever.
-pub(crate) const CLAIM: &str = concat!(
+pub const CLAIM: &str = concat!(
     "
 WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),",
     line!(""),
@@ -38,7 +38,8 @@ RETURNING moves.place, o.event_id, o.aggregate_type, o.aggregate_id, CASE WHEN o
           CASE WHEN isfinite(o.enqueued_at) THEN extract(epoch FROM clock_timestamp() - o.enqueued_at)::float8 END AS age"
 );
 
-const RENEW: &str = "
+/// Rows that somebody else has locked at the moment are left for the next time.
+pub const RENEW: &str = "
 WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
 mine AS MATERIALIZED (
     SELECT event_id FROM outbox_messages

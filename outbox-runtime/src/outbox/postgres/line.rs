@@ -90,7 +90,7 @@ deferred AS MATERIALIZED (
                 ELSE 'infinity' END AS until
     FROM due
     CROSS JOIN LATERAL (
-        SELECT m.next_attempt_at, m.enqueued_at FROM outbox_messages AS m WHERE m.event_id = due.event_id
+        SELECT m.next_attempt_at, m.enqueued_at FROM outbox_messages AS m WHERE m.event_id = due.event_id LIMIT 1
     ) AS seen
     CROSS JOIN LATERAL (
         SELECT m.event_id, m.status, m.next_attempt_at FROM outbox_messages AS m

@@ -7,17 +7,18 @@ use sqlx::{PgConnection, Row};
 use crate::outbox::postgres::claim::millis;
 use crate::outbox::{OutboxStats, STATS_BOUND};
 
-const PURGE_PUBLISHED: &str = "
+/// Oldest first, in bounded steps, waiting for nobody.
+pub const PURGE_PUBLISHED: &str = "
 WITH old AS MATERIALIZED (
     SELECT event_id FROM outbox_messages
     WHERE status = 'Published' AND published_at < now() - $1 * interval '1 millisecond'
     ORDER BY published_at, event_id LIMIT $2 FOR UPDATE SKIP LOCKED
 )
-DELETE FROM outbox_messages AS o USING old WHERE o.event_id = old.event_id";
+DELETE FROM outbox_messages WHERE event_id = ANY (ARRAY(SELECT event_id FROM old))";
 
 /// Each count is a bounded scan of a partial index; the oldest event is the least of three index heads
 /// (infinite times, which only a row written by hand has, are cut: their difference is an error).
-const STATS: &str = "
+pub const STATS: &str = "
 SELECT
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Pending' LIMIT $1) AS n) AS pending,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Processing' LIMIT $1) AS n) AS processing,

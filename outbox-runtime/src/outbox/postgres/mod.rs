@@ -13,3 +13,10 @@ pub(crate) use self::line::line;
 pub(crate) use self::maintain::{outbox_stats, purge_published};
 pub(crate) use self::put_back::{put_back_expired, release, release_waiting};
 pub(crate) use self::settle::settle;
+
+pub(crate) mod statements {
+    pub use super::claim::{CLAIM, RENEW};
+    pub use super::maintain::{PURGE_PUBLISHED, STATS};
+    pub use super::put_back::{PUT_BACK_EXPIRED, RELEASE, RELEASE_WAITING};
+    pub use super::settle::SETTLE;
+}

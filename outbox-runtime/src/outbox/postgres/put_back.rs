@@ -5,7 +5,7 @@ use sqlx::{PgConnection, Row};
 use crate::outbox::LineCursor;
 
 /// Whoever held them may have published them. `next_attempt_at` is stamped anew for each (see `line`).
-pub(crate) const PUT_BACK_EXPIRED: &str = "
+pub const PUT_BACK_EXPIRED: &str = "
 WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
 expired AS MATERIALIZED (
     SELECT event_id FROM outbox_messages WHERE status = 'Processing' AND locked_until < now()
@@ -16,7 +16,8 @@ SET status = 'Pending', locked_by = NULL, locked_until = NULL, next_attempt_at =
     unknown_count = LEAST(o.unknown_count::bigint + 1, 2147483647)::integer
 FROM unflushed WHERE o.event_id = ANY (ARRAY(SELECT event_id FROM expired))";
 
-pub(crate) const RELEASE: &str = "
+/// At a shutdown whose time is up: what is still claimed may have been sent.
+pub const RELEASE: &str = "
 WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
 mine AS MATERIALIZED (
     SELECT event_id FROM outbox_messages
@@ -29,7 +30,7 @@ FROM unflushed WHERE o.event_id = ANY (ARRAY(SELECT event_id FROM mine))";
 
 /// Steps from key to key along the index of the lines, and looks at the first row of each: one that waits, waits for nothing. Somebody deleted
 /// the row before it, or published it in the moment in which this one was written.
-pub(crate) const RELEASE_WAITING: &str = "
+pub const RELEASE_WAITING: &str = "
 WITH RECURSIVE unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
 heads AS (
     (SELECT aggregate_type, aggregate_id, event_id, status, next_attempt_at FROM outbox_messages

@@ -8,7 +8,7 @@ use crate::outbox::{Fate, Settled, Settlement};
 /// Rows are locked in the order of their ids: two relays never wait for each other in a circle. A row that leaves its line pulls the next one
 /// forward; that one may be locked by a claim which is about to defer it, so this waits for the claim. Every row that becomes Pending gets a
 /// new `next_attempt_at` (see `line`).
-pub(crate) const SETTLE: &str = "
+pub const SETTLE: &str = "
 WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
 outcome AS MATERIALIZED (
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::integer[], $6::integer[], $7::boolean[], $8::text[])

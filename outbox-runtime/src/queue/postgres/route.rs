@@ -11,7 +11,7 @@ use crate::queue::{RouteClaim, Routed, RoutedRow};
 ///
 /// Of a key, the rows before the first one that no queue wants are routed; that one stays claimed, and the rest waits. Nothing here waits for a
 /// lock of another relay: two that route each other's followers would stand still.
-pub(crate) const ROUTE: &str = concat!(
+pub const ROUTE: &str = concat!(
     r"
 WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),",
     line!(
