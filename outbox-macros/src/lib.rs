@@ -43,7 +43,15 @@ use proc_macro::TokenStream;
 /// | `aggregate = "order"` | the kind of thing it happened to; a string or the path of a constant | the name up to its last dot |
 /// | `envelope = "flat"` | the form of the body: `flat`, `versioned`, `bare` or `cloudevents` | `flat` |
 /// | `unroutable = "hold"` | while no queue wants it: `hold` it, `fail` when its attempts are spent, or `discard` it | `hold` |
+/// | `ordered` | events of one key reach the consumers in the order of their commits; needs `key` | no order |
+/// | `on_failed = "skip"` | whether later events of the key wait for one that failed (`block`), or go on without it (`skip`); needs `ordered` | `block` |
+/// | `max_attempts = 20` | how often it may be refused, or returned with `unroutable = "fail"`, before it is `Failed` | 20 |
+/// | `max_age = "2h"` | how long after the enqueue it may fail before its budget is spent, however many attempts are left (`ms`, `s`, `m`, `h`) | any age |
+/// | `backoff = "1s..60s"` | the pause after a failed attempt: the first one, and the longest that doubling leads to | `"1s..60s"` |
 /// | `crate = ::path` | where `outbox` is, if a crate re-exports it; an absolute path | `::outbox` |
+///
+/// An event with `unroutable = "hold"` that no queue wants is never `Failed`, whatever its age and its attempts; with `on_failed = "skip"` the
+/// later events of its key go on without it after `max_age`.
 ///
 /// # The flat envelope
 ///

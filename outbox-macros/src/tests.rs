@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use proc_macro2::TokenStream;
 
-const SETTINGS: [&str; 22] = [
+const SETTINGS: [&str; 25] = [
     "",
     ",",
     ",,,",
@@ -26,6 +26,9 @@ const SETTINGS: [&str; 22] = [
     "consumer = \"a\", timeout = \"\", retry(delays = \"..\")",
     "consumer = \"a\", timeout = \"s\", retry(delays = \"1s..2s..3s\", immediate = 4294967296)",
     "queue = \"\", prefetch = 99999999999999999999, concurrency = 0x10",
+    "name = \"a\", ordered, key = a, on_failed = \"skip\", backoff = \"1s..2s\", max_age = \"1h\", max_attempts = 1",
+    "ordered = true, ordered x, on_failed = 1, backoff = \"9999h..1ms\", max_age = \"..\"",
+    "ordered(), max_attempts = 4294967296, backoff(1), max_age",
     "@ # ! { } [ ] 'a lifetime 'x'",
 ];
 

@@ -42,7 +42,7 @@ pub use crate::handler::{
     Cancelled, DatabaseKind, Delivery, Emit, FromDelivery, HandlerDescriptor, IdempotencyKey, IntoEvents, IntoOutcome,
     Message, Outcome, Requirements, State,
 };
-pub use crate::outbox::{begin, enqueue_all, enqueue_on_connection};
+pub use crate::outbox::{Cancel, EventStatus, begin, cancel, cancel_on_connection, enqueue_all, enqueue_on_connection};
 pub use crate::runtime::{
     ComponentHealth, ConsumerOptions, Database, Health, Migrations, Role, Runtime, RuntimeBuilder, migrate,
 };

@@ -13,12 +13,14 @@ pub(crate) struct Arg {
 
 /// What follows a key.
 pub(crate) enum Value {
-    /// Nothing, or something that is neither of the others.
-    Missing,
+    /// Nothing: the key stands alone.
+    Nothing,
     /// `= tokens`
     Equals(TokenStream),
     /// `(tokens)`
     List(Group),
+    /// Something else.
+    Other,
 }
 
 /// Splits the tokens of an attribute or of a `retry(..)`.
@@ -94,11 +96,12 @@ fn is_equals(token: &TokenTree) -> bool {
 
 fn value(rest: &[TokenTree]) -> Value {
     match rest {
+        [] => Value::Nothing,
         [equals, value @ ..] if is_equals(equals) && !value.is_empty() => {
             Value::Equals(value.iter().cloned().collect())
         }
         [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => Value::List(group.clone()),
-        _ => Value::Missing,
+        _ => Value::Other,
     }
 }
 

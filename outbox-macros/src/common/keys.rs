@@ -110,13 +110,24 @@ impl<'a> Keys<'a> {
         None
     }
 
+    /// A key that stands alone; its tokens are the key.
+    pub(crate) fn flag(&mut self, name: &str) -> Option<Sp<()>> {
+        let (key, value) = self.given.remove(name)?;
+        match value {
+            Value::Nothing => Some(Sp::new((), &key)),
+            Value::Equals(tokens) => self.expected(name, &tokens),
+            Value::List(group) => self.expected(name, &group),
+            Value::Other => self.expected(name, &key),
+        }
+    }
+
     /// The tokens between parentheses.
     pub(crate) fn list(&mut self, name: &str) -> Option<TokenStream> {
         let (key, value) = self.given.remove(name)?;
         match value {
             Value::List(group) => Some(group.stream()),
             Value::Equals(tokens) => self.expected(name, &tokens),
-            Value::Missing => self.expected(name, &key),
+            Value::Nothing | Value::Other => self.expected(name, &key),
         }
     }
 
@@ -137,7 +148,7 @@ impl<'a> Keys<'a> {
                 None => self.expected(name, &tokens),
             },
             Value::List(group) => self.expected(name, &group),
-            Value::Missing => self.expected(name, &key),
+            Value::Nothing | Value::Other => self.expected(name, &key),
         }
     }
 

@@ -6,8 +6,9 @@ use syn::ext::IdentExt;
 
 use crate::common::spanned::generated;
 use crate::common::text;
-use crate::event::model::{Envelope, Event, Field, Shape, Unroutable};
+use crate::event::model::{Envelope, Event, Field, OnFailed, Shape, Unroutable};
 use crate::event::{methods, strip};
+use crate::settings::times;
 
 pub(super) fn expand(event: &Event<'_>) -> TokenStream {
     let Event { ident, krate, .. } = event;
@@ -69,12 +70,38 @@ fn descriptor(event: &Event<'_>) -> TokenStream {
         });
         quote!(.unroutable(#krate::__private::Unroutable::#variant))
     });
+    let policies = policies(event);
     let strip = strip::needed(event).then(|| quote!(.strip(true)));
     quote! {
         #krate::__private::EventDescriptor::new(
             #name, #rust_type, ::core::module_path!(), ::core::file!(), ::core::line!(),
-        ) #version #exchange #aggregate #envelope #unroutable #strip
+        ) #version #exchange #aggregate #envelope #unroutable #policies #strip
     }
+}
+
+fn policies(event: &Event<'_>) -> TokenStream {
+    let krate = &event.krate;
+    let ordered = event.ordered.as_ref().map(|_| quote!(.ordered()));
+    let max_attempts = event.max_attempts.as_ref().map(|max| {
+        let max = Literal::u32_unsuffixed(**max);
+        quote!(.max_attempts(#max))
+    });
+    let max_age = event.max_age.as_ref().map(|age| {
+        let age = times::expand(**age);
+        quote!(.max_age(#age))
+    });
+    let on_failed = event.on_failed.as_ref().map(|on_failed| {
+        let variant = variant(match **on_failed {
+            OnFailed::Block => "Block",
+            OnFailed::Skip => "Skip",
+        });
+        quote!(.on_failed(#krate::__private::OnFailed::#variant))
+    });
+    let backoff = event.backoff.as_ref().map(|backoff| {
+        let (first, longest) = (times::expand(backoff.0), times::expand(backoff.1));
+        quote!(.backoff(#first, #longest))
+    });
+    quote!(#ordered #max_attempts #max_age #on_failed #backoff)
 }
 
 fn variant(name: &str) -> Ident {

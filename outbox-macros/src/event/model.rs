@@ -1,5 +1,7 @@
 //! An event as it was written.
 
+use std::time::Duration;
+
 use syn::{Generics, Ident};
 
 use crate::common::krate::Krate;
@@ -19,10 +21,18 @@ pub(super) struct Event<'a> {
     pub(super) exchange: Option<Sp<Text>>,
     pub(super) aggregate: Option<Sp<Text>>,
     pub(super) key: Option<Sp<Ident>>,
+    pub(super) key_given: bool,
     pub(super) envelope: Option<Sp<Envelope>>,
     /// `envelope` was given a value that is none: no rule of a form applies.
     pub(super) envelope_unread: bool,
     pub(super) unroutable: Option<Sp<Unroutable>>,
+    pub(super) ordered: Option<Sp<()>>,
+    pub(super) ordered_given: bool,
+    pub(super) max_attempts: Option<Sp<u32>>,
+    pub(super) max_age: Option<Sp<Duration>>,
+    pub(super) on_failed: Option<Sp<OnFailed>>,
+    /// The first pause and the longest.
+    pub(super) backoff: Option<Sp<(Duration, Duration)>>,
     pub(super) serde: Serde,
     pub(super) shape: Shape<'a>,
 }
@@ -42,6 +52,13 @@ pub(super) enum Unroutable {
     Hold,
     Fail,
     Discard,
+}
+
+/// What it means for the later events of its key that it cannot be sent.
+#[derive(Clone, Copy)]
+pub(super) enum OnFailed {
+    Block,
+    Skip,
 }
 
 /// What stands between the braces.

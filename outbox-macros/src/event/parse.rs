@@ -6,8 +6,9 @@ use syn::{Attribute, Data, DeriveInput, Fields, Meta};
 use crate::common::errors::Errors;
 use crate::common::keys::{Key, Keys};
 use crate::event::HELPER;
-use crate::event::model::{Envelope, Event, Field, Form, Shape, Unroutable, Variant};
+use crate::event::model::{Envelope, Event, Field, Form, OnFailed, Shape, Unroutable, Variant};
 use crate::event::serde::Serde;
+use crate::settings::times;
 
 const KEYS: &[Key] = &[
     Key { name: "name", expects: "a string or the path of a constant", example: r#"name = "order.created""# },
@@ -17,12 +18,18 @@ const KEYS: &[Key] = &[
     Key { name: "aggregate", expects: "a string or the path of a constant", example: r#"aggregate = "order""# },
     Key { name: "envelope", expects: "a string", example: r#"envelope = "versioned""# },
     Key { name: "unroutable", expects: "a string", example: r#"unroutable = "discard""# },
+    Key { name: "ordered", expects: "no value", example: "ordered" },
+    Key { name: "on_failed", expects: "a string", example: r#"on_failed = "skip""# },
+    Key { name: "max_attempts", expects: "a whole number", example: "max_attempts = 20" },
+    Key { name: "max_age", expects: "a duration as a string", example: r#"max_age = "2h""# },
+    Key { name: "backoff", expects: "a range of durations as a string", example: r#"backoff = "1s..60s""# },
     Key { name: "crate", expects: "a path", example: "crate = ::outbox" },
 ];
 
 pub(super) fn parse<'a>(input: &'a DeriveInput, errors: &mut Errors) -> Event<'a> {
     let mut keys = Keys::parse("`#[event]`", KEYS.iter().collect(), settings(&input.attrs), errors);
     let (name_given, envelope_given) = (keys.given("name"), keys.given("envelope"));
+    let (key_given, ordered_given) = (keys.given("key"), keys.given("ordered"));
     let envelope = keys.choice(
         "envelope",
         &[
@@ -42,12 +49,20 @@ pub(super) fn parse<'a>(input: &'a DeriveInput, errors: &mut Errors) -> Event<'a
         exchange: keys.text("exchange"),
         aggregate: keys.text("aggregate"),
         key: keys.ident("key"),
+        key_given,
         envelope_unread: envelope_given && envelope.is_none(),
         envelope,
         unroutable: keys.choice(
             "unroutable",
             &[("hold", Unroutable::Hold), ("fail", Unroutable::Fail), ("discard", Unroutable::Discard)],
         ),
+        ordered: keys.flag("ordered"),
+        ordered_given,
+        // A column of the table.
+        max_attempts: keys.number("max_attempts", 1..=i32::MAX.unsigned_abs()),
+        max_age: keys.string("max_age").and_then(|literal| times::one(&literal, keys.errors())),
+        on_failed: keys.choice("on_failed", &[("block", OnFailed::Block), ("skip", OnFailed::Skip)]),
+        backoff: keys.string("backoff").and_then(|literal| times::range(&literal, keys.errors())),
         serde: Serde::parse(&input.attrs),
         shape: shape(&input.data),
     }

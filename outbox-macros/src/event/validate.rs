@@ -2,6 +2,7 @@
 
 mod flat;
 mod key;
+mod policy;
 
 use syn::ext::IdentExt;
 
@@ -22,6 +23,7 @@ pub(super) fn validate(event: &Event<'_>, errors: &mut Errors) {
     if !event.generics.params.is_empty() {
         errors.push(rules::generics(&event.generics.params, &name));
     }
+    policy::validate(event, errors);
     if matches!(event.shape, Shape::Union) {
         errors.push(rules::union_item(event.ident, &name));
         return;

@@ -1,23 +1,22 @@
 //! The model to a `ConsumerSettings` constant.
 
-use std::time::Duration;
-
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
 
 use crate::common::krate::Krate;
 use crate::settings::model::Settings;
+use crate::settings::times;
 
 pub(crate) fn expand(settings: &Settings, krate: &Krate) -> TokenStream {
     let queue = option(settings.queue.as_ref());
     let concurrency = option(settings.concurrency.as_ref().map(|count| Literal::u32_unsuffixed(**count)));
     let prefetch = option(settings.prefetch.as_ref().map(|count| Literal::u32_unsuffixed(**count)));
-    let timeout = option(settings.timeout.as_ref().map(|time| duration(**time)));
+    let timeout = option(settings.timeout.as_ref().map(|time| times::expand(**time)));
     let retry = &settings.retry;
     let immediate = option(retry.immediate.as_ref().map(|count| Literal::u32_unsuffixed(**count)));
     let max_attempts = option(retry.max_attempts.as_ref().map(|count| Literal::u32_unsuffixed(**count)));
     let delays = option(retry.delays.as_ref().map(|delays| {
-        let (low, high) = (duration(delays.0), duration(delays.1));
+        let (low, high) = (times::expand(delays.0), times::expand(delays.1));
         quote!((#low, #high))
     }));
     quote! {
@@ -40,10 +39,4 @@ fn option(value: Option<impl ToTokens>) -> TokenStream {
         Some(value) => quote!(::core::option::Option::Some(#value)),
         None => quote!(::core::option::Option::None),
     }
-}
-
-fn duration(duration: Duration) -> TokenStream {
-    // At most a year: see `duration.rs`.
-    let millis = Literal::u64_unsuffixed(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
-    quote!(::core::time::Duration::from_millis(#millis))
 }

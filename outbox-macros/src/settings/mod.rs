@@ -5,4 +5,5 @@ pub(crate) mod expand;
 pub(crate) mod model;
 pub(crate) mod parse;
 mod rules;
+pub(crate) mod times;
 pub(crate) mod validate;

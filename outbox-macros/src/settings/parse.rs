@@ -1,15 +1,9 @@
 //! Settings to the model.
 
-use std::time::Duration;
-
-use syn::LitStr;
-
 use crate::common::errors::Errors;
 use crate::common::keys::{Key, Keys};
-use crate::common::spanned::Sp;
-use crate::settings::duration::{self, Problem};
 use crate::settings::model::{Retry, Settings};
-use crate::settings::rules;
+use crate::settings::times;
 
 /// The keys, for the macros that have them.
 pub(crate) const KEYS: &[Key] = &[
@@ -34,7 +28,7 @@ pub(crate) fn parse(keys: &mut Keys<'_>) -> Settings {
         queue: keys.text("queue"),
         concurrency: keys.number("concurrency", 1..=COUNT),
         prefetch: keys.number("prefetch", 1..=COUNT),
-        timeout: keys.string("timeout").and_then(|literal| timeout(&literal, keys.errors())),
+        timeout: keys.string("timeout").and_then(|literal| times::one(&literal, keys.errors())),
         retry: keys.list("retry").map(|tokens| retry(tokens, keys.errors())).unwrap_or_default(),
     }
 }
@@ -43,41 +37,7 @@ fn retry(tokens: proc_macro2::TokenStream, errors: &mut Errors) -> Retry {
     let mut keys = Keys::parse("`retry`", RETRY.iter().collect(), tokens, errors);
     Retry {
         immediate: keys.number("immediate", 0..=COUNT),
-        delays: keys.string("delays").and_then(|literal| delays(&literal, keys.errors())),
+        delays: keys.string("delays").and_then(|literal| times::range(&literal, keys.errors())),
         max_attempts: keys.number("max_attempts", 1..=COUNT),
     }
-}
-
-fn timeout(literal: &Sp<LitStr>, errors: &mut Errors) -> Option<Sp<Duration>> {
-    let duration = one(&literal.value(), literal, errors)?;
-    Some(Sp::new(duration, literal.source()))
-}
-
-fn delays(literal: &Sp<LitStr>, errors: &mut Errors) -> Option<Sp<(Duration, Duration)>> {
-    let text = literal.value();
-    let Some((low, high)) = text.split_once("..") else {
-        errors.push(rules::delays_form(literal.source(), &text));
-        return None;
-    };
-    // Both ends before either is given up: two errors are told together.
-    let range = (one(low, literal, errors), one(high, literal, errors));
-    let range = (range.0?, range.1?);
-    if range.0 > range.1 {
-        errors.push(rules::delays_order(literal.source(), &low, &high));
-    }
-    Some(Sp::new(range, literal.source()))
-}
-
-fn one(text: &str, literal: &Sp<LitStr>, errors: &mut Errors) -> Option<Duration> {
-    let problem = match duration::parse(text) {
-        Ok(duration) => return Some(duration),
-        Err(problem) => problem,
-    };
-    let rule = match problem {
-        Problem::Form => rules::duration_form,
-        Problem::Zero => rules::duration_zero,
-        Problem::Long => rules::duration_long,
-    };
-    errors.push(rule(literal.source(), &text));
-    None
 }

@@ -63,11 +63,12 @@ impl fmt::Display for EnqueueError {
 /// What a person can do about it. SQLite has no code of its own for a missing table, and one language.
 fn refused(error: &sqlx::Error) -> &'static str {
     let error = error.as_database_error();
+    let said = |text| error.is_some_and(|error| error.message().starts_with(text));
     match error.and_then(sqlx::error::DatabaseError::code).as_deref() {
         Some("42P01") => MISSING_TABLE,
-        Some("1") if error.is_some_and(|error| error.message().starts_with("no such table: outbox_messages")) => {
-            MISSING_TABLE
-        }
+        Some("42703") => OLD_TABLES,
+        Some("1") if said("no such table: outbox_messages") => MISSING_TABLE,
+        Some("1") if said("table outbox_messages has no column") => OLD_TABLES,
         // SQLITE_BUSY and SQLITE_BUSY_SNAPSHOT.
         Some("5" | "517") => {
             "somebody else has written since this transaction began, or is writing: begin it with `outbox::begin(&pool)`, which waits for its turn"
@@ -76,7 +77,9 @@ fn refused(error: &sqlx::Error) -> &'static str {
     }
 }
 
-const MISSING_TABLE: &str = "the table `outbox_messages` is missing in this database or schema: run `outbox::migrate(&pool)` or start the runtime once";
+const MISSING_TABLE: &str = "a table of `outbox` (`outbox_messages` and its neighbours) is missing in this database or schema: run `outbox::migrate(&pool)` or start the runtime once";
+const OLD_TABLES: &str =
+    "the tables in this database are older than this build: run `outbox::migrate(&pool)` or start the runtime once";
 
 impl std::error::Error for EnqueueError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {

@@ -23,8 +23,12 @@ impl Problem {
         Self { text: format!("{what} would have {bytes} bytes, the limit is {limit}") }
     }
 
-    pub(crate) fn time() -> Self {
-        Self { text: "`occurred_at` is outside the years 1 to 9999".to_owned() }
+    pub(crate) fn time(what: &str) -> Self {
+        Self { text: format!("{what} is outside the years 1 to 9999") }
+    }
+
+    pub(crate) fn rule(text: &'static str) -> Self {
+        Self { text: text.to_owned() }
     }
 
     pub(crate) fn encode(why: String) -> Self {

@@ -1,5 +1,7 @@
 //! What the compiler knows of an event, as data for the registry.
 
+use std::time::Duration;
+
 /// An event type, as `#[event]` describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -16,6 +18,17 @@ pub struct EventDescriptor {
     pub envelope: Envelope,
     /// What happens while no queue wants it.
     pub unroutable: Unroutable,
+    /// Whether the events of one key reach the consumers in the order of their commits.
+    pub ordered: bool,
+    /// How often it may be refused (or returned, with [`Unroutable::Fail`]) before it is Failed.
+    pub max_attempts: u32,
+    /// How long after the enqueue it may fail before its budget is spent, however many attempts are left. With [`Unroutable::Hold`] an event that
+    /// no queue wants never becomes Failed; with [`OnFailed::Skip`] the later events of its key go on without it after that time.
+    pub max_age: Option<Duration>,
+    /// What it means for the later events of its key that it cannot be sent.
+    pub on_failed: OnFailed,
+    /// The pause after a failed attempt: the first one, doubled for each further one up to the longest.
+    pub backoff: (Duration, Duration),
     /// Whether fields of the envelope must be taken off a flat body before the struct can be decoded
     /// (`#[serde(flatten)]`, `#[serde(deny_unknown_fields)]`).
     pub strip: bool,
@@ -46,6 +59,11 @@ impl EventDescriptor {
             aggregate: aggregate_of(name),
             envelope: Envelope::Flat,
             unroutable: Unroutable::Hold,
+            ordered: false,
+            max_attempts: 20,
+            max_age: None,
+            on_failed: OnFailed::Block,
+            backoff: (Duration::from_secs(1), Duration::from_secs(60)),
             strip: false,
             rust_type,
             module,
@@ -76,6 +94,31 @@ impl EventDescriptor {
     #[doc(hidden)]
     pub const fn unroutable(mut self, unroutable: Unroutable) -> Self {
         self.unroutable = unroutable;
+        self
+    }
+    #[doc(hidden)]
+    pub const fn ordered(mut self) -> Self {
+        self.ordered = true;
+        self
+    }
+    #[doc(hidden)]
+    pub const fn max_attempts(mut self, max_attempts: u32) -> Self {
+        self.max_attempts = max_attempts;
+        self
+    }
+    #[doc(hidden)]
+    pub const fn max_age(mut self, max_age: Duration) -> Self {
+        self.max_age = Some(max_age);
+        self
+    }
+    #[doc(hidden)]
+    pub const fn on_failed(mut self, on_failed: OnFailed) -> Self {
+        self.on_failed = on_failed;
+        self
+    }
+    #[doc(hidden)]
+    pub const fn backoff(mut self, first: Duration, longest: Duration) -> Self {
+        self.backoff = (first, longest);
         self
     }
     #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! An event made ready to be written: encoded, checked, with its id.
 
 use std::borrow::Cow;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, SubsecRound, Utc};
 
@@ -36,6 +36,15 @@ pub struct Content {
     pub(crate) correlation_id: Option<String>,
     pub(crate) causation_id: Option<String>,
     pub(crate) trace: Option<TraceContext>,
+    pub(crate) due: Due,
+}
+
+/// When it may be published, by the database's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Now,
+    At(DateTime<Utc>),
+    After(Duration),
 }
 
 impl Draft {
@@ -88,9 +97,10 @@ fn content<E: Event>(event: &E, options: Enqueue) -> Result<Content, EnqueueErro
         (None, Err(_)) => Ok(String::new()),
     };
     check_headers(&options.headers, &mut problems);
+    let due = due(&descriptor, options.at, options.after, &mut problems);
     // PostgreSQL keeps microseconds: the body must say the same time as the row.
     let occurred_at = options.occurred_at.unwrap_or_else(SystemTime::now);
-    let occurred_at = envelope::to_utc(occurred_at).map(|time| time.trunc_subsecs(6));
+    let occurred_at = envelope::to_utc("`occurred_at`", occurred_at).map(|time| time.trunc_subsecs(6));
     match (event_id, aggregate_id, occurred_at) {
         (Ok(event_id), Ok(aggregate_id), Ok(occurred_at)) if problems.is_empty() => {
             let payload = match envelope::encode(event, &descriptor, &event_id, occurred_at) {
@@ -108,6 +118,7 @@ fn content<E: Event>(event: &E, options: Enqueue) -> Result<Content, EnqueueErro
                 correlation_id,
                 causation_id,
                 trace: trace::current(),
+                due,
             })
         }
         (event_id, aggregate_id, occurred_at) => {
@@ -117,4 +128,31 @@ fn content<E: Event>(event: &E, options: Enqueue) -> Result<Content, EnqueueErro
             invalid(problems)
         }
     }
+}
+
+/// When it may be published. What is wrong with it goes to `problems`, and then the result does not matter.
+fn due(event: &EventDescriptor, at: Option<SystemTime>, after: Option<Duration>, problems: &mut Vec<Problem>) -> Due {
+    if event.ordered && (at.is_some() || after.is_some()) {
+        problems.push(Problem::rule(
+            "it is `ordered` and cannot be delayed, since the later events of its key would have to wait for it: leave out `at` and `after`, or delay another event type, without `ordered`",
+        ));
+    }
+    if at.is_some() && after.is_some() {
+        problems.push(Problem::rule("`at` and `after` are both given: say one of them"));
+    }
+    let mut due = Due::Now;
+    if let Some(at) = at {
+        match envelope::to_utc("`at`", at) {
+            Ok(at) => due = Due::At(at),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if let Some(after) = after {
+        due = Due::After(after);
+        // Our clock is near enough to the database's for a question of millennia.
+        let what = "the time that `after` leads to";
+        let checked = SystemTime::now().checked_add(after).ok_or_else(|| Problem::time(what));
+        problems.extend(checked.and_then(|time| envelope::to_utc(what, time)).err());
+    }
+    due
 }

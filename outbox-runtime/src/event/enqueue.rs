@@ -1,6 +1,6 @@
 //! What a caller may say of one event beside its fields.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
@@ -23,6 +23,8 @@ pub struct Enqueue {
     pub(crate) causation_id: Option<String>,
     pub(crate) event_id: Option<String>,
     pub(crate) occurred_at: Option<SystemTime>,
+    pub(crate) at: Option<SystemTime>,
+    pub(crate) after: Option<Duration>,
 }
 
 impl Enqueue {
@@ -59,6 +61,29 @@ impl Enqueue {
     /// Sets when it happened; without it, now.
     pub fn occurred_at(mut self, time: impl Into<SystemTime>) -> Self {
         self.occurred_at = Some(time.into());
+        self
+    }
+
+    /// Publishes it not before that time, by the clock of the database; a time in the past means at once. Until then it can be taken back with
+    /// [`cancel`](crate::cancel).
+    ///
+    /// Either `at` or [`after`](Self::after), and neither for an event with `ordered`: the later events of its key would have to wait for it.
+    ///
+    /// ```
+    /// # extern crate outbox_runtime as outbox;
+    /// use std::time::{Duration, UNIX_EPOCH};
+    ///
+    /// let reminder = outbox::Enqueue::new().event_id("reminder-42").at(UNIX_EPOCH + Duration::from_secs(1_900_000_000));
+    /// # let _ = reminder;
+    /// ```
+    pub fn at(mut self, time: impl Into<SystemTime>) -> Self {
+        self.at = Some(time.into());
+        self
+    }
+
+    /// Publishes it not before so much time has passed since the enqueue, by the clock of the database. See [`at`](Self::at).
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.after = Some(delay);
         self
     }
 }

@@ -1,6 +1,7 @@
 //! The outbox: events written in the caller's own transaction, claimed and settled by the relay.
 
 mod begin;
+mod cancel;
 mod columns;
 mod enqueue;
 #[cfg(feature = "postgres")]
@@ -8,13 +9,16 @@ pub(crate) mod postgres;
 mod row;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
+mod status;
 pub(crate) mod wake;
 
 pub use self::begin::begin;
+pub use self::cancel::{Cancel, Standing, cancel, cancel_on_connection};
 pub use self::enqueue::{enqueue, enqueue_all, enqueue_on_connection};
 pub use self::row::{
     Budget, ClaimLimits, Claimed, ClaimedRow, Fate, LineCursor, OutboxStats, STATS_BOUND, Settled, Settlement,
 };
+pub use self::status::EventStatus;
 
 pub(crate) use self::enqueue::insert;
 

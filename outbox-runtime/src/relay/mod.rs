@@ -18,6 +18,8 @@ mod reach;
 mod record;
 mod route;
 mod settle;
+#[cfg(all(test, feature = "rabbitmq", feature = "postgres", feature = "sqlite"))]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

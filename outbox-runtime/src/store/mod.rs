@@ -26,12 +26,13 @@ use sqlx::{Pool, Transaction};
 
 use crate::broker::topology::Binding;
 use crate::error::EnqueueError;
+use crate::event::EventId;
 use crate::event::draft::Content;
 use crate::handler::{DatabaseKind, TxRef};
 use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
-use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement};
+use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement, Standing};
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
 
 type DbResult<T> = Result<T, sqlx::Error>;
@@ -140,6 +141,17 @@ pub trait Store: sqlx::Database + Sealed {
         connection: &mut Self::Connection,
         contents: &[Content],
     ) -> impl Future<Output = Result<(), EnqueueError>> + Send;
+
+    /// Deletes an event that waits and that no broker can have; whether there was one. One statement.
+    #[doc(hidden)]
+    fn cancel(connection: &mut Self::Connection, event_id: &EventId) -> impl Future<Output = DbResult<bool>> + Send;
+
+    /// Where an event is, if it is there.
+    #[doc(hidden)]
+    fn standing(
+        connection: &mut Self::Connection,
+        event_id: &EventId,
+    ) -> impl Future<Output = DbResult<Option<Standing>>> + Send;
 
     /// Claims due rows (S4), those of a key in their order and without a gap (R6).
     #[doc(hidden)]

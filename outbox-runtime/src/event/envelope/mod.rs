@@ -33,8 +33,8 @@ pub(crate) fn rfc3339(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// A time that the database and RFC 3339 can hold: the years 1 to 9999.
-pub(crate) fn to_utc(time: SystemTime) -> Result<DateTime<Utc>, Problem> {
+/// A time that the database and RFC 3339 can hold: the years 1 to 9999. `what` it is, for the error.
+pub(crate) fn to_utc(what: &str, time: SystemTime) -> Result<DateTime<Utc>, Problem> {
     let signed = match time.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_micros()).ok(),
         Err(before) => i64::try_from(before.duration().as_micros()).ok().map(|micros| -micros),
@@ -42,7 +42,7 @@ pub(crate) fn to_utc(time: SystemTime) -> Result<DateTime<Utc>, Problem> {
     signed
         .and_then(DateTime::from_timestamp_micros)
         .filter(|time| (1..=9999).contains(&chrono::Datelike::year(time)))
-        .ok_or_else(Problem::time)
+        .ok_or_else(|| Problem::time(what))
 }
 
 /// The opposite; times before 1970 are kept.

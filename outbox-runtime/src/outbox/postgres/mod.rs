@@ -1,5 +1,6 @@
 //! The outbox on PostgreSQL: one file for each statement.
 
+mod cancel;
 mod claim;
 mod insert;
 mod line;
@@ -7,6 +8,7 @@ mod maintain;
 mod put_back;
 mod settle;
 
+pub(crate) use self::cancel::{cancel, standing};
 pub(crate) use self::claim::{budget, claim, millis, renew, seconds};
 pub(crate) use self::insert::insert;
 pub(crate) use self::line::line;

@@ -4,28 +4,44 @@ use serde::Serialize;
 use sqlx::SqliteConnection;
 
 use crate::error::EnqueueError;
-use crate::event::EventId;
 use crate::event::draft::Content;
-use crate::outbox::columns::{bytes, headers, version};
-use crate::store::sqlite::sql::array;
+use crate::outbox::columns::{among, backoff, bytes, due, headers, max_attempts, version};
+use crate::store::sqlite::sql::{array, micros, now};
 
-const INSERT_ONE: &str = "
-INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, event_type, event_version, exchange, routing_key, envelope,
-                             payload, payload_bytes, headers, occurred_at, unroutable)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?4, ?7, ?8, ?9, ?10, ?11, ?12)
-ON CONFLICT (event_id) DO NOTHING";
+const INSERT_ONE: &str = concat!(
+    "
+INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, sequence, event_type, event_version, exchange, routing_key, envelope,
+                             payload, payload_bytes, headers, occurred_at, unroutable, max_attempts, max_age, on_failed,
+                             backoff_first, backoff_longest, next_attempt_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?5, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, COALESCE(?19, ",
+    now!(),
+    " + ?20))
+ON CONFLICT (event_id) DO NOTHING"
+);
 
-/// All or none, also on a connection without a transaction: one statement, which inserts nothing if one of the ids is there.
-const INSERT_MANY: &str = "
-INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, event_type, event_version, exchange, routing_key, envelope,
-                             payload, payload_bytes, headers, occurred_at, unroutable)
-SELECT value ->> 'event_id', value ->> 'aggregate_type', value ->> 'aggregate_id', value ->> 'event_type', value ->> 'event_version',
-       value ->> 'exchange', value ->> 'event_type', value ->> 'envelope', value ->> 'payload', value ->> 'payload_bytes',
-       value ->> 'headers', value ->> 'occurred_at', value ->> 'unroutable'
+/// All or none, also on a connection without a transaction: one statement, which inserts nothing if one of the ids is there. The events of one key
+/// have their numbers in the order of the drafts.
+const INSERT_MANY: &str = concat!(
+    "
+INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, sequence, event_type, event_version, exchange, routing_key, envelope,
+                             payload, payload_bytes, headers, occurred_at, unroutable, max_attempts, max_age, on_failed,
+                             backoff_first, backoff_longest, next_attempt_at)
+SELECT value ->> 'event_id', value ->> 'aggregate_type', value ->> 'aggregate_id', value ->> 'sequence', value ->> 'event_type',
+       value ->> 'event_version', value ->> 'exchange', value ->> 'event_type', value ->> 'envelope', value ->> 'payload',
+       value ->> 'payload_bytes', value ->> 'headers', value ->> 'occurred_at', value ->> 'unroutable', value ->> 'max_attempts',
+       value ->> 'max_age', value ->> 'on_failed', value ->> 'backoff_first', value ->> 'backoff_longest',
+       COALESCE(value ->> 'at', ",
+    now!(),
+    " + (value ->> 'delay'))
 FROM json_each(?1)
-WHERE NOT EXISTS (SELECT 1 FROM outbox_messages WHERE event_id IN (SELECT value FROM json_each(?2)))";
+WHERE NOT EXISTS (SELECT 1 FROM outbox_messages WHERE event_id IN (SELECT value FROM json_each(?2)))
+ORDER BY key"
+);
 
 const KNOWN: &str = "SELECT event_id FROM outbox_messages WHERE event_id IN (SELECT value FROM json_each(?1))";
+
+/// A trigger puts the next number of the key in its place, in the same statement (S3).
+const NUMBER_IT: i64 = -1;
 
 /// A row as `json_each` hands it to the statement; texts in it are texts of their own.
 #[derive(Serialize)]
@@ -33,6 +49,7 @@ struct New<'a> {
     event_id: &'a str,
     aggregate_type: &'a str,
     aggregate_id: &'a str,
+    sequence: Option<i64>,
     event_type: &'a str,
     event_version: i32,
     exchange: &'a str,
@@ -42,6 +59,13 @@ struct New<'a> {
     headers: String,
     occurred_at: i64,
     unroutable: &'a str,
+    max_attempts: i32,
+    max_age: Option<i64>,
+    on_failed: &'a str,
+    backoff_first: i32,
+    backoff_longest: i32,
+    at: Option<i64>,
+    delay: i64,
 }
 
 pub(crate) async fn insert(connection: &mut SqliteConnection, contents: &[Content]) -> Result<(), EnqueueError> {
@@ -54,10 +78,13 @@ pub(crate) async fn insert(connection: &mut SqliteConnection, contents: &[Conten
 
 fn new(content: &Content) -> Result<New<'_>, sqlx::Error> {
     let event = &content.descriptor;
+    let (backoff_first, backoff_longest) = backoff(event);
+    let (at, delay) = due(content);
     Ok(New {
         event_id: content.event_id.as_str(),
         aggregate_type: event.aggregate,
         aggregate_id: &content.aggregate_id,
+        sequence: event.ordered.then_some(NUMBER_IT),
         event_type: event.name,
         event_version: version(event.version),
         exchange: event.exchange,
@@ -67,6 +94,13 @@ fn new(content: &Content) -> Result<New<'_>, sqlx::Error> {
         headers: serde_json::to_string(&headers(content)).map_err(|error| sqlx::Error::Encode(Box::new(error)))?,
         occurred_at: content.occurred_at.timestamp_micros(),
         unroutable: event.unroutable.as_str(),
+        max_attempts: max_attempts(event),
+        max_age: event.max_age.map(micros),
+        on_failed: event.on_failed.as_str(),
+        backoff_first,
+        backoff_longest,
+        at: at.map(|time| time.timestamp_micros()),
+        delay: micros(delay),
     })
 }
 
@@ -76,6 +110,7 @@ async fn insert_one(connection: &mut SqliteConnection, content: &Content) -> Res
         .bind(new.event_id)
         .bind(new.aggregate_type)
         .bind(new.aggregate_id)
+        .bind(new.sequence)
         .bind(new.event_type)
         .bind(new.event_version)
         .bind(new.exchange)
@@ -85,6 +120,13 @@ async fn insert_one(connection: &mut SqliteConnection, content: &Content) -> Res
         .bind(new.headers)
         .bind(new.occurred_at)
         .bind(new.unroutable)
+        .bind(new.max_attempts)
+        .bind(new.max_age)
+        .bind(new.on_failed)
+        .bind(new.backoff_first)
+        .bind(new.backoff_longest)
+        .bind(new.at)
+        .bind(new.delay)
         .execute(connection)
         .await?;
     if done.rows_affected() == 1 {
@@ -102,10 +144,5 @@ async fn insert_many(connection: &mut SqliteConnection, contents: &[Content]) ->
         return Ok(());
     }
     let known: Vec<String> = sqlx::query_scalar(KNOWN).bind(ids).fetch_all(connection).await?;
-    let ids: Vec<EventId> = contents
-        .iter()
-        .filter(|content| known.iter().any(|id| id == content.event_id.as_str()))
-        .map(|content| content.event_id.clone())
-        .collect();
-    Err(EnqueueError::Duplicate { ids })
+    Err(EnqueueError::Duplicate { ids: among(contents, &known, true) })
 }

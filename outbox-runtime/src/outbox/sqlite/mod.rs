@@ -1,5 +1,6 @@
 //! The outbox on SQLite: one file for each statement.
 
+mod cancel;
 mod claim;
 mod insert;
 pub(crate) mod line;
@@ -7,6 +8,7 @@ mod maintain;
 mod put_back;
 mod settle;
 
+pub(crate) use self::cancel::{cancel, standing};
 pub(crate) use self::claim::{DUE, budget, claim, defer, renew};
 pub(crate) use self::insert::insert;
 pub(crate) use self::maintain::{outbox_stats, purge_published};
@@ -15,6 +17,7 @@ pub(crate) use self::settle::{pull, settle};
 
 #[cfg(test)]
 pub(crate) mod statements {
+    pub(crate) use super::cancel::{CANCEL, STANDING};
     pub(crate) use super::claim::{CLAIM, DEFER, DUE, RENEW};
     pub(crate) use super::line::{FIRST, TAKE};
     pub(crate) use super::maintain::{OLD, PURGE_PUBLISHED, STATS};

@@ -10,6 +10,7 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "outbox", include_str!("../../../migrations/postgres/0001_outbox.sql")),
     (2, "database_broker", include_str!("../../../migrations/postgres/0002_database_broker.sql")),
     (3, "relay", include_str!("../../../migrations/postgres/0003_relay.sql")),
+    (4, "outbox_enqueue", include_str!("../../../migrations/postgres/0004_outbox_enqueue.sql")),
 ];
 
 /// The key of the transaction-scoped advisory lock, together with the schema's oid.

@@ -12,6 +12,7 @@ use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
 use crate::broker::topology::Binding;
 use crate::error::EnqueueError;
+use crate::event::EventId;
 use crate::event::draft::Content;
 use crate::handler::{DatabaseKind, TxRef};
 use crate::inbox::postgres as inbox;
@@ -19,7 +20,7 @@ use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::postgres as outbox;
-use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement};
+use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement, Standing};
 use crate::queue::postgres as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
 use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
@@ -102,6 +103,14 @@ impl Store for Postgres {
 
     async fn insert(connection: &mut PgConnection, contents: &[Content]) -> Result<(), EnqueueError> {
         outbox::insert(connection, contents).await
+    }
+
+    async fn cancel(connection: &mut PgConnection, event_id: &EventId) -> DbResult<bool> {
+        outbox::cancel(connection, event_id).await
+    }
+
+    async fn standing(connection: &mut PgConnection, event_id: &EventId) -> DbResult<Option<Standing>> {
+        outbox::standing(connection, event_id).await
     }
 
     async fn claim(connection: &mut PgConnection, claim_id: &str, limits: ClaimLimits) -> DbResult<Claimed> {

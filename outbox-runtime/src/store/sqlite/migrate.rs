@@ -9,6 +9,7 @@ use crate::store::migrator;
 pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "outbox", include_str!("../../../migrations/sqlite/0001_outbox.sql")),
     (2, "relay", include_str!("../../../migrations/sqlite/0002_relay.sql")),
+    (3, "numbers", include_str!("../../../migrations/sqlite/0003_numbers.sql")),
 ];
 
 fn migrator() -> Migrator {

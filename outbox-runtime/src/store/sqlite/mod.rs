@@ -23,6 +23,7 @@ use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use crate::broker::topology::Binding;
 use crate::error::EnqueueError;
+use crate::event::EventId;
 use crate::event::draft::Content;
 use crate::handler::{DatabaseKind, TxRef};
 use crate::inbox::sqlite as inbox;
@@ -30,7 +31,7 @@ use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::sqlite as outbox;
-use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement};
+use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement, Standing};
 use crate::queue::sqlite as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
 use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
@@ -117,6 +118,14 @@ impl Store for Sqlite {
 
     async fn insert(connection: &mut SqliteConnection, contents: &[Content]) -> Result<(), EnqueueError> {
         outbox::insert(connection, contents).await
+    }
+
+    async fn cancel(connection: &mut SqliteConnection, event_id: &EventId) -> DbResult<bool> {
+        outbox::cancel(connection, event_id).await
+    }
+
+    async fn standing(connection: &mut SqliteConnection, event_id: &EventId) -> DbResult<Option<Standing>> {
+        outbox::standing(connection, event_id).await
     }
 
     async fn claim(connection: &mut SqliteConnection, claim_id: &str, limits: ClaimLimits) -> DbResult<Claimed> {

@@ -16,7 +16,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
 
 use crate::broker::topology::Binding;
-use crate::event::draft::Content;
+use crate::event::draft::{Content, Due};
 use crate::event::{EventDescriptor, EventId, HeaderMap};
 use crate::inbox::{InboxEntry, NewParked, ParkedStatus, Reason};
 use crate::outbox::ClaimLimits;
@@ -96,6 +96,7 @@ fn content(event_id: &str, payload: &str) -> Content {
         correlation_id: Some("c".to_owned()),
         causation_id: None,
         trace: None,
+        due: Due::Now,
     }
 }
 

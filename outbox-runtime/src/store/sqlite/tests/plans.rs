@@ -55,6 +55,8 @@ async fn no_statement_reads_a_whole_table() {
             .await
             .unwrap();
     let statements = [
+        outbox::CANCEL,
+        outbox::STANDING,
         outbox::DUE,
         outbox::TAKE,
         outbox::FIRST,

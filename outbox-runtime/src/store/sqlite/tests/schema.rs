@@ -24,12 +24,15 @@ fn the_table_of_migrations_is_the_directory() {
 async fn migrations_run_once_and_a_newer_file_is_refused() {
     let file = File::empty().await;
     let mut connection = file.connection().await;
-    assert_eq!(Sqlite::missing_migrations(&mut connection).await.unwrap(), ["0001_outbox", "0002_relay"]);
+    assert_eq!(
+        Sqlite::missing_migrations(&mut connection).await.unwrap(),
+        ["0001_outbox", "0002_relay", "0003_numbers"]
+    );
     Sqlite::migrate(&mut connection).await.unwrap();
     Sqlite::migrate(&mut connection).await.unwrap();
     assert!(Sqlite::missing_migrations(&mut connection).await.unwrap().is_empty());
     assert_eq!(file.text("PRAGMA journal_mode").await, "wal");
-    assert_eq!(file.number("SELECT count(*) FROM _outbox_migrations").await, 2);
+    assert_eq!(file.number("SELECT count(*) FROM _outbox_migrations").await, 3);
 
     file.sql("INSERT INTO _outbox_migrations VALUES (7, 'later', 'now', true, x'00', 0)").await;
     let newer = Sqlite::missing_migrations(&mut connection).await.unwrap();

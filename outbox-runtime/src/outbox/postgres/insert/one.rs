@@ -1,0 +1,26 @@
+//! One event without order.
+
+use sqlx::PgConnection;
+
+use super::{bind, wake};
+use crate::error::EnqueueError;
+use crate::event::draft::Content;
+
+const INSERT: &str = concat!(
+    "
+INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, event_type, event_version, exchange, routing_key, envelope,
+                             payload, payload_bytes, headers, occurred_at, unroutable, max_attempts, max_age, on_failed,
+                             backoff_first, backoff_longest, next_attempt_at)
+VALUES ($1, $2, $3, $4, $5, $6, $4, $7, $8::json, $9, $10, $11, $12, $13, $14::bigint * interval '1 millisecond', $15, $16, $17,
+        COALESCE($18::timestamptz, clock_timestamp() + $19::bigint * interval '1 microsecond'))
+ON CONFLICT (event_id) DO NOTHING
+RETURNING ",
+    wake!()
+);
+
+pub(super) async fn insert(connection: &mut PgConnection, content: &Content) -> Result<(), EnqueueError> {
+    match bind::one(sqlx::query(INSERT), content).fetch_optional(connection).await? {
+        Some(_) => Ok(()),
+        None => Err(EnqueueError::Duplicate { ids: vec![content.event_id.clone()] }),
+    }
+}

@@ -1,0 +1,370 @@
+//! The model: what was committed, what the broker took, and what must hold after each step.
+
+use std::collections::{HashMap, HashSet};
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use proptest::test_runner::TestCaseError;
+use sqlx::pool::PoolConnection;
+
+use super::Mistake;
+use super::events::Kind;
+use super::history::{Answer, End, History, Step};
+use super::table::{LEASE, Table, connection};
+use crate::event::EventId;
+use crate::outbox::{Cancel, ClaimLimits, ClaimedRow, Fate, LineCursor, Settlement, cancel_on_connection, insert};
+use crate::queue::RouteClaim;
+use crate::relay::batch::{Part, parts};
+use crate::relay::fate::{Word, fate};
+use crate::relay::line::Lines;
+
+type Checked = Result<(), TestCaseError>;
+
+/// An event that was committed.
+#[derive(Debug, Clone)]
+struct Known {
+    event_id: String,
+    kind: Kind,
+    key: u8,
+}
+
+/// What a relay has between claim and settle.
+struct Held {
+    claim_id: String,
+    parts: Vec<(Part, Lines)>,
+}
+
+pub(super) struct Model<DB: Table> {
+    mistake: Option<Mistake>,
+    delete_published: bool,
+    /// In the order of their commits.
+    committed: Vec<Known>,
+    /// Everything the broker ever took.
+    arrived: HashSet<String>,
+    /// Confirmed and not returned, or put into a queue of the database.
+    confirmed: HashSet<String>,
+    /// No queue wanted it, and that is fine.
+    discarded: HashSet<String>,
+    /// Later events of its key need not wait for it.
+    passable: HashSet<String>,
+    /// Cancelled, or deleted by hand.
+    taken_away: HashSet<String>,
+    relays: [Option<Held>; 2],
+    cursor: Option<LineCursor>,
+    ids: usize,
+    claims: usize,
+    database: PhantomData<DB>,
+}
+
+impl<DB: Table> Model<DB> {
+    pub(super) async fn run(world: &DB::World, history: &History, mistake: Option<Mistake>) -> Checked {
+        let mut connection = connection::<DB>(world).await;
+        DB::run(&mut connection, DB::EMPTY).await;
+        let mut model = Self {
+            mistake,
+            delete_published: history.delete_published,
+            committed: Vec::new(),
+            arrived: HashSet::new(),
+            confirmed: HashSet::new(),
+            discarded: HashSet::new(),
+            passable: HashSet::new(),
+            taken_away: HashSet::new(),
+            relays: [None, None],
+            cursor: None,
+            ids: 0,
+            claims: 0,
+            database: PhantomData,
+        };
+        for step in &history.steps {
+            model.step(&mut connection, step).await?;
+            model.holds(&mut connection).await?;
+        }
+        model.drain(&mut connection).await
+    }
+
+    async fn step(&mut self, connection: &mut PoolConnection<DB>, step: &Step) -> Checked {
+        match step {
+            Step::Enqueue { events, end } => self.enqueue(connection, events, *end).await,
+            Step::Claim { relay, rows, bytes } => self.claim(connection, *relay, *rows, *bytes).await,
+            Step::Publish { relay, answers } => self.publish(*relay, answers),
+            Step::Settle { relay } => self.settle(connection, *relay).await,
+            Step::Crash { relay } => {
+                self.relays[*relay] = None;
+                Ok(())
+            }
+            Step::Route { rows, bound } => self.route(connection, *rows, *bound).await,
+            Step::Expire => {
+                DB::run(connection, DB::EXPIRE).await;
+                Ok(())
+            }
+            Step::PutBack { limit } => DB::put_back_expired(connection, *limit).await.map(drop).map_err(unexpected),
+            Step::TimePasses => {
+                DB::run(connection, DB::TIME_PASSES).await;
+                Ok(())
+            }
+            Step::Sweep { .. } if self.mistake == Some(Mistake::NeverSweeps) => Ok(()),
+            Step::Sweep { keys } => {
+                let swept = DB::release_waiting(connection, self.cursor.as_ref(), *keys).await;
+                self.cursor = swept.map_err(unexpected)?.1;
+                Ok(())
+            }
+            Step::Purge => {
+                let purged = DB::purge_published(connection, Duration::ZERO, 100).await;
+                purged.map(drop).map_err(unexpected)
+            }
+            Step::Cancel { nth, end } => self.cancel(connection, *nth, *end).await,
+            Step::Delete { nth } => self.delete(connection, *nth).await,
+        }
+    }
+
+    async fn enqueue(&mut self, connection: &mut PoolConnection<DB>, events: &[(Kind, u8)], end: End) -> Checked {
+        let mut known = Vec::new();
+        let mut drafts = Vec::new();
+        for (kind, key) in events {
+            self.ids += 1;
+            // Not in the order of time: nothing may depend on the order of ids.
+            let event_id = format!("{:02}-{}", self.ids * 37 % 100, self.ids);
+            drafts.push(kind.draft(&event_id, &format!("k{key}")));
+            known.push(Known { event_id, kind: *kind, key: *key });
+        }
+        let mut tx = DB::begin(connection).await.map_err(unexpected)?;
+        insert::<DB>(&mut tx, drafts).await.map_err(unexpected)?;
+        match end {
+            End::Commit => {
+                tx.commit().await.map_err(unexpected)?;
+                self.committed.extend(known);
+            }
+            End::Rollback => tx.rollback().await.map_err(unexpected)?,
+        }
+        Ok(())
+    }
+
+    fn claim_id(&mut self, relay: &str) -> String {
+        self.claims += 1;
+        format!("{relay}:{}", self.claims)
+    }
+
+    async fn claim(&mut self, connection: &mut PoolConnection<DB>, relay: usize, rows: usize, bytes: usize) -> Checked {
+        if self.relays[relay].is_some() {
+            return Ok(());
+        }
+        let claim_id = self.claim_id(&relay.to_string());
+        let limits = ClaimLimits { rows, bytes, lease: LEASE };
+        let claimed = DB::claim(connection, &claim_id, limits).await.map_err(unexpected)?.rows;
+        ensure(claimed.len() <= rows, || format!("{} rows were claimed, {rows} were asked for", claimed.len()))?;
+        let total: usize = claimed.iter().map(|row| row.payload.len()).sum();
+        ensure(claimed.len() <= 1 || total <= bytes, || format!("{total} bytes were claimed, {bytes} were asked for"))?;
+        if claimed.is_empty() {
+            return Ok(());
+        }
+        let parts = parts(claimed, 500)
+            .into_iter()
+            .map(|part| {
+                let lines = Lines::new(&part.rows, part.ordered && self.mistake != Some(Mistake::KeepsNoLine));
+                (part, lines)
+            })
+            .collect();
+        self.relays[relay] = Some(Held { claim_id, parts });
+        Ok(())
+    }
+
+    /// One round of each part, as the publisher does it.
+    fn publish(&mut self, relay: usize, answers: &[Answer]) -> Checked {
+        let Some(mut held) = self.relays[relay].take() else { return Ok(()) };
+        let mut answers = answers.iter().cycle();
+        for (part, lines) in &mut held.parts {
+            for index in lines.next_round().unwrap_or_default() {
+                let row = &part.rows[index];
+                let word = match answers.next().copied().unwrap_or(Answer::Confirm) {
+                    Answer::Confirm => {
+                        self.arrives(&row.event_id)?;
+                        self.confirmed.insert(row.event_id.clone());
+                        Word::Published
+                    }
+                    Answer::LoseConfirm => {
+                        self.arrives(&row.event_id)?;
+                        Word::Unknown("reset".to_owned())
+                    }
+                    Answer::LoseMessage if self.mistake == Some(Mistake::BelievesWhatNobodyKnows) => Word::Published,
+                    Answer::LoseMessage => Word::Unknown("reset".to_owned()),
+                    Answer::Nack => Word::Nacked { after: Duration::from_secs(1), error: "nack".to_owned() },
+                    Answer::Return => Word::Unroutable("312".to_owned()),
+                    Answer::NoExchange => Word::NoExchange("404".to_owned()),
+                    Answer::Refuse => Word::Refused("406".to_owned()),
+                };
+                let fate = self.fate(&word, row);
+                lines.decide(index, fate);
+            }
+        }
+        self.relays[relay] = Some(held);
+        Ok(())
+    }
+
+    fn fate(&mut self, word: &Word, row: &ClaimedRow) -> Fate {
+        let fate = fate(word, &row.budget, row.age + Duration::from_micros(1));
+        self.note(&row.event_id, word, &fate);
+        fate
+    }
+
+    fn note(&mut self, event_id: &str, word: &Word, fate: &Fate) {
+        match (word, fate) {
+            (Word::Published, _) => {}
+            (_, Fate::Published) => drop(self.discarded.insert(event_id.to_owned())),
+            (_, fate) if fate.lets_pass() => drop(self.passable.insert(event_id.to_owned())),
+            _ => {}
+        }
+    }
+
+    async fn settle(&mut self, connection: &mut PoolConnection<DB>, relay: usize) -> Checked {
+        let Some(held) = self.relays[relay].take() else { return Ok(()) };
+        let claim_id = held.claim_id;
+        let mut settlements = Vec::new();
+        for (part, lines) in held.parts {
+            for (row, fate) in part.rows.into_iter().zip(lines.fates()) {
+                settlements.push(Settlement { event_id: row.event_id, claim_id: claim_id.clone(), fate });
+            }
+        }
+        DB::settle(connection, &settlements, self.delete_published).await.map_err(unexpected)?;
+        Ok(())
+    }
+
+    async fn route(&mut self, connection: &mut PoolConnection<DB>, rows: usize, bound: bool) -> Checked {
+        DB::run(connection, if bound { DB::BIND } else { DB::UNBIND }).await;
+        let claim_id = self.claim_id("route");
+        let limits = ClaimLimits { rows, bytes: 100_000, lease: LEASE };
+        let round = RouteClaim { claim_id, prefix: String::new(), limits, delete_published: self.delete_published };
+        let routed = DB::route_due(connection, &round).await.map_err(unexpected)?;
+        let queued = DB::take_queue(connection).await;
+        for event_id in &queued {
+            self.arrives(event_id)?;
+            self.confirmed.insert(event_id.clone());
+        }
+        let mut settlements = Vec::new();
+        for row in &routed.rows {
+            ensure(row.published == queued.contains(&row.event_id), || {
+                format!("{} is or is not queued", row.event_id)
+            })?;
+            if !row.published {
+                let word = Word::Unroutable("no queue".to_owned());
+                let fate = fate(&word, &row.budget, row.age + Duration::from_micros(1));
+                self.note(&row.event_id, &word, &fate);
+                settlements.push(Settlement { event_id: row.event_id.clone(), claim_id: round.claim_id.clone(), fate });
+            }
+        }
+        let settled = DB::settle(connection, &settlements, self.delete_published).await.map_err(unexpected)?.settled;
+        ensure(settled == settlements.len() as u64, || format!("{settled} of {} were ours", settlements.len()))
+    }
+
+    async fn cancel(&mut self, connection: &mut PoolConnection<DB>, nth: usize, end: End) -> Checked {
+        let Some(event) = self.committed.get(nth).cloned() else { return Ok(()) };
+        let event_id = EventId::parse(&event.event_id).map_err(|problem| unexpected(format!("{problem:?}")))?;
+        let mut tx = DB::begin(connection).await.map_err(unexpected)?;
+        let cancel = cancel_on_connection::<DB>(&mut tx, &event_id).await.map_err(unexpected)?;
+        match end {
+            End::Commit => tx.commit().await.map_err(unexpected)?,
+            End::Rollback => return tx.rollback().await.map_err(unexpected),
+        }
+        if cancel == Cancel::Cancelled {
+            ensure(!self.arrived.contains(&event.event_id), || {
+                format!("{} was cancelled, and the broker has it", event.event_id)
+            })?;
+            self.taken_away.insert(event.event_id);
+        }
+        Ok(())
+    }
+
+    async fn delete(&mut self, connection: &mut PoolConnection<DB>, nth: usize) -> Checked {
+        let rows = DB::rows(connection).await;
+        let unpublished: Vec<_> = rows.iter().filter(|row| row.status != "Published").collect();
+        if let Some(row) = unpublished.get(nth) {
+            DB::delete(connection, &row.event_id).await;
+            self.taken_away.insert(row.event_id.clone());
+        }
+        Ok(())
+    }
+
+    /// Promise 5: a first occurrence comes after those of all earlier events of its key that had to be waited for.
+    fn arrives(&mut self, event_id: &str) -> Checked {
+        let place = self.committed.iter().position(|event| event.event_id == event_id);
+        let Some(place) = place else { return Err(unexpected(format!("{event_id} was never committed"))) };
+        if self.arrived.insert(event_id.to_owned()) && self.committed[place].kind.is_ordered() {
+            let key = self.committed[place].key;
+            let before = self.committed[..place].iter().filter(|event| event.kind.is_ordered() && event.key == key);
+            for event in before {
+                let id = &event.event_id;
+                let passed = [&self.arrived, &self.passable, &self.taken_away].iter().any(|ids| ids.contains(id));
+                ensure(passed, || format!("{event_id} came before {id}, which is earlier in its line"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Promises 1 and 2.
+    async fn holds(&self, connection: &mut PoolConnection<DB>) -> Checked {
+        let rows: HashMap<String, _> =
+            DB::rows(connection).await.into_iter().map(|row| (row.event_id.clone(), row)).collect();
+        for (id, row) in &rows {
+            ensure(self.committed.iter().any(|event| event.event_id == *id), || format!("{id} is a ghost"))?;
+            let proven = self.confirmed.contains(id) || self.discarded.contains(id);
+            ensure(row.status != "Published" || proven, || format!("{id} is Published without proof"))?;
+            ensure(!row.skipped || self.passable.contains(id), || format!("{id} is skipped without a reason"))?;
+        }
+        for event in &self.committed {
+            let id = &event.event_id;
+            let may_be_gone = [&self.confirmed, &self.discarded, &self.taken_away].iter().any(|ids| ids.contains(id));
+            ensure(rows.contains_key(id) || may_be_gone, || format!("{id} is lost"))?;
+        }
+        Ok(())
+    }
+
+    /// With a broker that takes everything, all of it is published in the end, but for what is Failed and what waits for such an event.
+    async fn drain(&mut self, connection: &mut PoolConnection<DB>) -> Checked {
+        self.relays = [None, None];
+        DB::run(connection, DB::EXPIRE).await;
+        for _ in 0..200 {
+            DB::put_back_expired(connection, 1_000).await.map_err(unexpected)?;
+            DB::run(connection, DB::TIME_PASSES).await;
+            if self.mistake != Some(Mistake::NeverSweeps) {
+                let swept = DB::release_waiting(connection, self.cursor.as_ref(), 2).await;
+                self.cursor = swept.map_err(unexpected)?.1;
+            }
+            self.claim(connection, 0, 5, 100_000).await?;
+            self.publish(0, &[Answer::Confirm])?;
+            self.settle(connection, 0).await?;
+            self.holds(connection).await?;
+            let rows = DB::rows(connection).await;
+            if rows.iter().all(|row| !self.must_go(row, &rows)) {
+                return Ok(());
+            }
+        }
+        let rows = DB::rows(connection).await;
+        let left: Vec<_> = rows.iter().filter(|row| self.must_go(row, &rows)).collect();
+        Err(unexpected(format!("never published: {left:#?}")))
+    }
+
+    fn must_go(&self, row: &super::table::Seen, rows: &[super::table::Seen]) -> bool {
+        let known = |id: &str| self.committed.iter().position(|event| event.event_id == id);
+        if row.status == "Failed" || row.status == "Published" {
+            return false;
+        }
+        let Some(place) = known(&row.event_id) else { return true };
+        let event = &self.committed[place];
+        // It waits for an earlier event of its key that is Failed.
+        !event.kind.is_ordered()
+            || row.skipped
+            || !rows.iter().any(|other| {
+                let before = known(&other.event_id).filter(|other| *other < place).map(|other| &self.committed[other]);
+                other.status == "Failed"
+                    && !other.skipped
+                    && before.is_some_and(|other| other.kind.is_ordered() && other.key == event.key)
+            })
+    }
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(TestCaseError::fail(otherwise())) }
+}
+
+fn unexpected(error: impl std::fmt::Display) -> TestCaseError {
+    TestCaseError::fail(error.to_string())
+}

@@ -1,0 +1,7 @@
+#[outbox::event(name = "order.created", max_age = "9000h")]
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct OrderCreated {
+    pub order_id: String,
+}
+
+fn main() {}
