@@ -256,7 +256,7 @@ impl<DB: Table> Model<DB> {
     }
 
     async fn cancel(&mut self, connection: &mut PoolConnection<DB>, nth: usize, end: End) -> Checked {
-        let Some(event) = self.committed.get(nth).cloned() else { return Ok(()) };
+        let Some(event) = self.committed.iter().cycle().take(40).nth(nth).cloned() else { return Ok(()) };
         let event_id = EventId::parse(&event.event_id).map_err(|problem| unexpected(format!("{problem:?}")))?;
         let mut tx = DB::begin(connection).await.map_err(unexpected)?;
         let cancel = cancel_on_connection::<DB>(&mut tx, &event_id).await.map_err(unexpected)?;
@@ -276,7 +276,7 @@ impl<DB: Table> Model<DB> {
     async fn delete(&mut self, connection: &mut PoolConnection<DB>, nth: usize) -> Checked {
         let rows = DB::rows(connection).await;
         let unpublished: Vec<_> = rows.iter().filter(|row| row.status != "Published").collect();
-        if let Some(row) = unpublished.get(nth) {
+        if let Some(row) = unpublished.iter().cycle().take(40).nth(nth) {
             DB::delete(connection, &row.event_id).await;
             self.taken_away.insert(row.event_id.clone());
         }
