@@ -1,6 +1,9 @@
-//! Exchanges that take nothing at the moment: each backs off by itself, and no event pays for it (R3).
+//! Destinations that take nothing at the moment: each backs off by itself, and no event pays for it (R3).
+//!
+//! A destination is an exchange with a routing key: what is full is a queue, and a queue is bound by keys. One that takes some events and not
+//! others is not full; there only those that it did not take wait.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,29 +13,98 @@ use crate::backoff;
 
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(30);
+/// Keys may be as many as there are rows written by hand; what is forgotten is asked again.
+const MOST: usize = 10_000;
 
-/// Back-off by exchange.
+/// How often it refused, and until when it is left alone.
+type Refusals = (u32, Instant);
+
+/// Back-off by exchange and routing key.
 #[derive(Debug, Default)]
-pub(crate) struct Destinations(Mutex<HashMap<String, (u32, Instant)>>);
+pub(crate) struct Destinations(Mutex<HashMap<(String, String), Refusals>>);
 
 impl Destinations {
-    /// How long the exchange still backs off.
-    pub(crate) fn backing_off(&self, exchange: &str) -> Option<Duration> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(exchange).and_then(|(_, until)| until.checked_duration_since(Instant::now())).filter(|d| !d.is_zero())
+    /// How long the destination still backs off.
+    pub(crate) fn backing_off(&self, exchange: &str, routing_key: &str) -> Option<Duration> {
+        let known = self.known();
+        // Asked for each event: in the usual case there is nothing to look for.
+        if known.is_empty() {
+            return None;
+        }
+        let (_, until) = known.get(&(exchange.to_owned(), routing_key.to_owned()))?;
+        until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())
     }
 
-    /// The exchange refused something; returns how long it backs off now.
-    pub(crate) fn refused(&self, exchange: &str) -> Duration {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = known.entry(exchange.to_owned()).or_insert((0, Instant::now()));
-        let delay = backoff::jitter(backoff::delay(FIRST, LONGEST, entry.0));
-        *entry = (entry.0.saturating_add(1), Instant::now() + delay);
-        delay
+    /// What an exchange said of a batch: the key of each event, and whether it was taken. Returns how long the refused events of a key wait.
+    pub(crate) fn answered<'k>(
+        &self,
+        exchange: &str,
+        answers: impl IntoIterator<Item = (&'k str, bool)>,
+    ) -> BTreeMap<&'k str, Duration> {
+        // By key: whether any was taken, and whether any was not.
+        let mut by_key: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
+        for (routing_key, taken) in answers {
+            let (some, none) = by_key.entry(routing_key).or_default();
+            *some |= taken;
+            *none |= !taken;
+        }
+        let mut known = self.known();
+        let mut waits = BTreeMap::new();
+        for (routing_key, (taken, refused)) in by_key {
+            if taken && !known.is_empty() {
+                known.remove(&(exchange.to_owned(), routing_key.to_owned()));
+            }
+            if !refused {
+                continue;
+            }
+            if taken {
+                waits.insert(routing_key, backoff::jitter(FIRST));
+                continue;
+            }
+            if known.len() >= MOST {
+                known.clear();
+            }
+            let (refusals, until) =
+                known.entry((exchange.to_owned(), routing_key.to_owned())).or_insert((0, Instant::now()));
+            let delay = backoff::jitter(backoff::delay(FIRST, LONGEST, *refusals));
+            (*refusals, *until) = (refusals.saturating_add(1), Instant::now() + delay);
+            waits.insert(routing_key, delay);
+        }
+        waits
     }
 
-    /// The exchange took something.
-    pub(crate) fn accepted(&self, exchange: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(exchange);
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Refusals>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_queue_keeps_only_its_own_key_waiting_and_longer_each_time() {
+        let destinations = Destinations::default();
+        let rest = |key| destinations.backing_off("x", key);
+        let answered = |answers: &[(&'static str, bool)]| destinations.answered("x", answers.iter().copied());
+        assert!(answered(&[("full", true), ("other", true)]).is_empty());
+        let first = answered(&[("full", false), ("other", true), ("full", false)]);
+        assert_eq!(first.keys().copied().collect::<Vec<_>>(), ["full"]);
+        assert!((FIRST / 2..=FIRST).contains(&first["full"]));
+        assert!(rest("full").is_some_and(|rest| rest <= first["full"]) && rest("other").is_none());
+        assert!(destinations.backing_off("y", "full").is_none());
+
+        tokio::time::advance(FIRST).await;
+        assert!(rest("full").is_none());
+        let second = answered(&[("full", false)]);
+        assert!((FIRST..=FIRST * 2).contains(&second["full"]), "{second:?}");
+        for _ in 0..10 {
+            answered(&[("full", false)]);
+        }
+        assert!(rest("full").is_some_and(|rest| rest >= LONGEST / 3 && rest <= LONGEST));
+
+        let mixed = answered(&[("full", true), ("full", false)]);
+        assert!((FIRST / 2..=FIRST).contains(&mixed["full"]), "it takes something: only the others wait");
+        assert!(rest("full").is_none());
     }
 }

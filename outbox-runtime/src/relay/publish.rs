@@ -88,10 +88,7 @@ impl<DB: Store> Publisher<'_, DB> {
             for (exchange, indices) in by_exchange {
                 let exchange = qualified(self.relay.config.namespace.as_deref(), exchange);
                 let rows: Vec<&ClaimedRow> = indices.iter().map(|index| &batch.part.rows[*index]).collect();
-                let words = match self.relay.destinations.backing_off(&exchange) {
-                    Some(rest) => rows.iter().map(|row| nacked(rest, &exchange, &row.routing_key)).collect(),
-                    None => self.words(&rows, &exchange, batch.part.suspect).await,
-                };
+                let words = self.words(&rows, &exchange, batch.part.suspect).await;
                 let since_claim = batch.claimed_at.elapsed();
                 for ((index, row), word) in indices.into_iter().zip(rows).zip(words) {
                     let age = row.age + since_claim;
@@ -109,6 +106,10 @@ impl<DB: Store> Publisher<'_, DB> {
         let mut words: Vec<Option<Word>> = vec![None; rows.len()];
         let mut ready = Vec::with_capacity(rows.len());
         for (index, row) in rows.iter().enumerate() {
+            if let Some(rest) = self.relay.destinations.backing_off(exchange, &row.routing_key) {
+                words[index] = Some(nacked(rest, exchange, &row.routing_key));
+                continue;
+            }
             match outgoing(row, exchange) {
                 Ok(outgoing) => ready.push((index, outgoing)),
                 Err(unsendable) => words[index] = Some(Word::Refused(unsendable.0)),
@@ -157,18 +158,20 @@ impl<DB: Store> Publisher<'_, DB> {
             match end {
                 BatchEnd::Decided(verdicts) => {
                     metrics::histogram!(names::CONFIRM_SECONDS).record(started.elapsed());
-                    let full = verdicts.contains(&Verdict::Nacked);
-                    let rest = if full { self.relay.destinations.refused(exchange) } else { Duration::ZERO };
-                    if full {
+                    if verdicts.contains(&Verdict::Nacked) {
                         // The broker keeps a full queue's state with the channel, and may not say when the queue takes messages again.
                         self.channel = None;
-                    } else {
-                        self.relay.destinations.accepted(exchange);
                     }
+                    let keys = part.iter().map(|(index, _)| rows[*index].routing_key.as_str());
+                    let answers = keys.zip(verdicts.iter().map(|verdict| *verdict != Verdict::Nacked));
+                    let waits = self.relay.destinations.answered(exchange, answers);
                     for ((index, outgoing), verdict) in part.iter().zip(verdicts) {
                         words[*index] = Some(match verdict {
                             Verdict::Published => Word::Published,
-                            Verdict::Nacked => nacked(rest, exchange, outgoing.routing_key.as_str()),
+                            Verdict::Nacked => {
+                                let key = rows[*index].routing_key.as_str();
+                                nacked(waits.get(key).copied().unwrap_or_default(), exchange, key)
+                            }
                             Verdict::Unknown => Word::Unknown("a confirm of the batch is missing".to_owned()),
                             Verdict::Returned { code, text } => Word::Unroutable(format!(
                                 "{code} {text}: no queue is bound to exchange {exchange:?} for routing key {:?}",
