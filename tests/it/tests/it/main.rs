@@ -40,6 +40,7 @@ mod meter;
 mod migrating;
 mod missing_exchange;
 mod moving;
+mod order;
 mod packaging;
 mod parked_retry;
 mod poison;
