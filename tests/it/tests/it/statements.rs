@@ -5,6 +5,7 @@ use std::time::Duration;
 use outbox::{Role, handlers};
 use outbox_it::{OwnPostgres, TestDatabase, TestVhost};
 
+use crate::ordered_enqueue::AccountChanged;
 use crate::world::{OrderCreated, builder, enqueue, prepare, settled};
 
 /// What the server counted, by what a statement begins with.
@@ -39,6 +40,16 @@ async fn heavy_statements_stay_within_their_budgets() {
     outbox::enqueue_all(&mut tx, (1..500).map(|n| OrderCreated::number(n).draft())).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(calls(&db, "outbox_messages").await, 2, "one statement for one event, one for 499");
+
+    // Events with order take their numbers in the same statement.
+    forget(&db).await;
+    let changed = |n: usize| AccountChanged { account: format!("account-{}", n % 7), step: n };
+    let mut tx = db.pool().begin().await.unwrap();
+    changed(0).enqueue(&mut tx).await.unwrap();
+    let mixed = (1..500).map(|n| if n % 3 == 0 { OrderCreated::number(n).draft() } else { changed(n).draft() });
+    outbox::enqueue_all(&mut tx, mixed).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert_eq!(calls(&db, "outbox_(messages|sequences)").await, 2, "one statement for one event, one for 499");
 
     // The relay alone, 500 events due at once: one claim that finds them, one settle.
     vhost.wire().await.topic_exchange("orders.events").await;
