@@ -32,7 +32,7 @@ pub(super) fn expand(event: &Event<'_>) -> TokenStream {
                 #krate::__private::enqueue(self, #krate::__private::Enqueue::new(), tx).await
             }
 
-            /// Writes this event in the caller's transaction, with options: headers, a correlation id, an id of its own.
+            /// Writes this event in the caller's transaction, with options: headers, a correlation id, an id of its own, a delay.
             ///
             /// # Errors
             /// As `enqueue`; `EnqueueError::Invalid` also for options that do not fit, and `EnqueueError::Duplicate` for an id

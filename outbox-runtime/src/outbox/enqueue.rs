@@ -29,6 +29,9 @@ pub async fn enqueue<E: Event, DB: Store>(
 
 /// Writes any number of events, of mixed types, in one statement, and returns their ids in the same order.
 ///
+/// Events with `ordered` get their numbers in the order of the drafts. Their keys are locked until the transaction ends, in one order whatever the
+/// drafts' is: two calls never deadlock, as single enqueues of the same keys may.
+///
 /// ```ignore
 /// let ids = outbox::enqueue_all(&mut tx, orders.iter().map(OrderCreated::draft)).await?;
 /// ```

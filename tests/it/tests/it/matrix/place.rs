@@ -9,7 +9,7 @@ use lapin::types::AMQPValue;
 use outbox::{Broker, ConsumerOptions, Draft, Enqueue, HandlerDescriptor, Migrations, Runtime, RuntimeBuilder};
 use outbox_it::rabbit_wire::{table, text};
 use outbox_it::{Wire, eventually, names, rabbit};
-use sqlx::Transaction;
+use sqlx::{Pool, Transaction};
 
 use super::exceptions;
 use super::messages::{Foreign, Parked};
@@ -134,6 +134,10 @@ impl<S: TestStore> Place<S> {
     }
 
     // ---- producing ----------------------------------------------------------------------------------------------------------
+
+    pub fn pool(&self) -> &Pool<S> {
+        S::pool(&self.server)
+    }
 
     pub async fn begin(&self) -> Transaction<'static, S> {
         S::begin_on(S::pool(&self.server)).await

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use outbox::{Draft, Enqueue, EnqueueError, trace};
+use outbox::{Cancel, Draft, Enqueue, EnqueueError, EventId, EventStatus, trace};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -161,6 +161,57 @@ matrix! {
             4,
             "runs that failed sent nothing"
         );
+        runtime.shutdown().await;
+    }
+
+    /// By the database's clock. What is not due delays nothing else.
+    async fn a_delayed_event_is_published_at_its_time_and_not_before(place) {
+        let runtime = place.start([S::handlers().stock]).await;
+        let delayed = |n: usize, options: Enqueue| Draft::new(&OrderCreated::number(n), options);
+        let at = SystemTime::now() + Duration::from_secs(3);
+        place
+            .commit([
+                delayed(1, Enqueue::new().at(at)),
+                delayed(2, Enqueue::new().after(Duration::from_secs(3))),
+                delayed(3, Enqueue::new().after(Duration::from_secs(86_400))),
+                delayed(4, Enqueue::new().at(UNIX_EPOCH)),
+                delayed(5, Enqueue::new()),
+            ])
+            .await;
+        place.settled(4).await;
+        assert!(SystemTime::now() >= at, "before its time");
+        place.rows_become("outbox_messages", "status = 'Published'", 4).await;
+        let early = "status = 'Published' AND published_at < next_attempt_at";
+        assert_eq!(place.count("outbox_messages", early).await, 0);
+        assert_eq!(place.count("outbox_messages", "status = 'Pending'").await, 1);
+        runtime.shutdown().await;
+    }
+
+    /// Taken back in a transaction, from which moment no relay takes it; a rollback gives it back.
+    async fn a_cancelled_event_is_never_published(place) {
+        let id = |n: usize| EventId::parse(format!("order-{n}")).unwrap();
+        let drafts = (1..=3).map(|n| {
+            let options = Enqueue::new().event_id(format!("order-{n}")).after(Duration::from_millis(1_500));
+            Draft::new(&OrderCreated::number(n), options)
+        });
+        place.commit(drafts).await;
+        let runtime = place.start([S::handlers().stock]).await;
+        let mut tx = place.begin().await;
+        assert_eq!(outbox::cancel(&mut tx, &id(2)).await.unwrap(), Cancel::Cancelled);
+        tx.rollback().await.unwrap();
+        let mut tx = place.begin().await;
+        assert_eq!(outbox::cancel(&mut tx, &id(1)).await.unwrap(), Cancel::Cancelled);
+        // It is due in this transaction.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        tx.commit().await.unwrap();
+        place.settled(2).await;
+        idle(&runtime).await;
+        assert_eq!(place.effects_of(1).await, 0);
+        let mut tx = place.begin().await;
+        let late = outbox::cancel(&mut tx, &id(3)).await.unwrap();
+        assert!(matches!(late, Cancel::TooLate { status: EventStatus::Published, may_be_published: true, .. }), "{late:?}");
+        tx.commit().await.unwrap();
+        assert_eq!(place.count("outbox_messages", "true").await, 2);
         runtime.shutdown().await;
     }
 }
