@@ -2,7 +2,9 @@
 
 mod begin;
 mod columns;
+mod ear;
 mod enqueue;
+mod listen;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod row;
@@ -14,7 +16,9 @@ pub use self::begin::begin;
 pub use self::enqueue::{enqueue, enqueue_all, enqueue_on_connection};
 pub use self::row::{ClaimLimits, ClaimedRow, Fate, OutboxStats, STATS_BOUND, Settlement};
 
+pub(crate) use self::ear::{Ear, Heard};
 pub(crate) use self::enqueue::insert;
+pub(crate) use self::listen::{Deaf, ListenFrom};
 
 /// Keys of the `headers` column that are ours; callers cannot use them.
 pub(crate) mod own_header {

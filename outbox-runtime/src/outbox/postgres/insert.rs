@@ -8,11 +8,13 @@ use crate::event::EventId;
 use crate::event::draft::Content;
 use crate::outbox::columns::{bytes, headers, version};
 
+/// The last line wakes relays that sleep, once for a statement (R5).
 const INSERT_ONE: &str = "
 INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, event_type, event_version, exchange, routing_key, envelope,
                              payload, payload_bytes, headers, occurred_at, unroutable)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::json, $10, $11, $12, $13)
-ON CONFLICT (event_id) DO NOTHING";
+ON CONFLICT (event_id) DO NOTHING
+RETURNING (SELECT count(pg_notify(channel, '')) FROM outbox_wakeup WHERE asleep_until > clock_timestamp())";
 
 const INSERT_MANY: &str = "
 INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, event_type, event_version, exchange, routing_key, envelope,
@@ -24,7 +26,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::t
   AS new (event_id, aggregate_type, aggregate_id, event_type, event_version, exchange, routing_key, envelope,
           payload, headers, occurred_at, unroutable)
 ON CONFLICT (event_id) DO NOTHING
-RETURNING event_id";
+RETURNING event_id, (SELECT count(pg_notify(channel, '')) FROM outbox_wakeup WHERE asleep_until > clock_timestamp())";
 
 const DELETE_INSERTED: &str = "DELETE FROM outbox_messages WHERE event_id = ANY($1)";
 
