@@ -53,7 +53,8 @@ impl Announcer {
 pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
     let mut wanted = relay.announcer.asleep.subscribe();
     let (mut heard, mut listening) = (relay.ear.enqueued(), relay.ear.listening());
-    let (mut backoff, mut trouble) = (Backoff::new(Duration::from_millis(200), Duration::from_secs(30)), Repeated::new());
+    let (mut backoff, mut trouble) =
+        (Backoff::new(Duration::from_millis(200), Duration::from_secs(30)), Repeated::new());
     let mut asleep = *wanted.borrow_and_update();
     // What this relay told last. At first nothing: an earlier one may have left its announcement behind.
     let mut told = None;

@@ -28,9 +28,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::broker::{Declare, Transport};
+use crate::outbox::Ear;
 #[cfg(feature = "rabbitmq")]
 use crate::outbox::{ClaimedRow, Settlement};
-use crate::outbox::Ear;
 use crate::runtime::health::Board;
 use crate::runtime::supervise::supervise;
 use crate::store::Store;
