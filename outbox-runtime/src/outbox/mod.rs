@@ -3,7 +3,9 @@
 mod begin;
 mod cancel;
 mod columns;
+mod ear;
 mod enqueue;
+mod listen;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 mod row;
@@ -20,7 +22,9 @@ pub use self::row::{
 };
 pub use self::status::EventStatus;
 
+pub(crate) use self::ear::{Ear, Heard};
 pub(crate) use self::enqueue::insert;
+pub(crate) use self::listen::{Deaf, ListenFrom};
 
 /// The texts of the relay's statements on PostgreSQL, for the test of their plans.
 #[cfg(feature = "postgres")]

@@ -6,17 +6,17 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::broker::rabbitmq::connection::{Link, LinkState};
-use crate::outbox::{ClaimLimits, Claimed, ClaimedRow, wake};
-use crate::pace::Pace;
+use crate::outbox::{ClaimLimits, Claimed, ClaimedRow};
 use crate::relay::batch::parts;
 use crate::relay::reach::Reach;
+use crate::relay::sleep::Sleep;
 use crate::relay::{Batch, Relay};
 use crate::store::Store;
 use crate::store::session::{Session, within};
 use crate::telemetry::names;
 
 pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>, link: Arc<Link>, to_publish: mpsc::Sender<Batch>) {
-    let mut pace = Pace::new(&wake::ENQUEUED, relay.config.poll);
+    let mut sleep = Sleep::new(&relay);
     let mut link = link.state();
     let mut reach = Reach::new();
     loop {
@@ -31,18 +31,18 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>, link: Arc<Link>, to_pu
         };
         let limits = ClaimLimits { rows, bytes, lease: relay.config.lease };
         let claim: Arc<str> = Arc::from(format!("{}:{}", relay.config.instance, ulid::Ulid::new()));
-        pace.scanning();
+        sleep.scanning();
         match claim_once(&relay, &claim, limits).await {
             Ok(Claimed { rows: claimed, deferred }) => {
                 reach.there(&relay);
                 metrics::counter!(names::DEFERRED).increment(deferred);
                 if claimed.is_empty() && deferred == 0 {
-                    if !pace.rest(&relay.stop).await {
+                    if !sleep.rest().await {
                         return;
                     }
                     continue;
                 }
-                pace.found();
+                sleep.found();
                 metrics::counter!(names::CLAIMED).increment(claimed.len() as u64);
                 for batch in batches(&relay, claimed, &claim) {
                     if to_publish.send(batch).await.is_err() {

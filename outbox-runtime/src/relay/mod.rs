@@ -2,6 +2,7 @@
 //! owns one batch at a time) -> settle (the outcomes of many batches in one statement, fenced by claim ids). To queues of the database: route,
 //! which is all three in one statement.
 
+mod announce;
 #[cfg(feature = "rabbitmq")]
 mod batch;
 #[cfg(feature = "rabbitmq")]
@@ -18,6 +19,8 @@ mod reach;
 mod record;
 mod route;
 mod settle;
+mod sleep;
+mod tell;
 #[cfg(all(test, feature = "rabbitmq", feature = "postgres", feature = "sqlite"))]
 mod tests;
 
@@ -31,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::broker::{Declare, Transport};
+use crate::outbox::Ear;
 #[cfg(feature = "rabbitmq")]
 use crate::outbox::Settlement;
 use crate::runtime::health::Board;
@@ -101,6 +105,12 @@ pub(crate) struct Relay<DB: Store> {
     pub(crate) alone: tokio::sync::RwLock<()>,
     /// One log line per event type that is held, not per event.
     pub(crate) held: RepeatedBy,
+    /// Whether the relay sleeps, to be told to those who enqueue.
+    pub(crate) announcer: announce::Announcer,
+    /// What it tells consumers of other processes, where the database is the broker.
+    pub(crate) teller: tell::Teller,
+    /// What it is told by other processes.
+    pub(crate) ear: Arc<Ear>,
     /// No more claims; what is claimed and not begun goes back.
     pub(crate) stop: CancellationToken,
 }
@@ -111,6 +121,7 @@ impl<DB: Store> Relay<DB> {
         pool: Pool<DB>,
         transport: Transport,
         board: Arc<Board>,
+        ear: Arc<Ear>,
         stop: CancellationToken,
     ) -> Arc<Self> {
         let window = Window::new(config.window_rows, config.window_bytes);
@@ -123,6 +134,9 @@ impl<DB: Store> Relay<DB> {
             #[cfg(feature = "rabbitmq")]
             destinations: destination::Destinations::default(),
             held: RepeatedBy::default(),
+            announcer: announce::Announcer::default(),
+            teller: tell::Teller::default(),
+            ear,
             #[cfg(feature = "rabbitmq")]
             alone: tokio::sync::RwLock::new(()),
             stop,
@@ -137,7 +151,15 @@ impl<DB: Store> Relay<DB> {
             Transport::Database => {
                 let relay = Arc::clone(self);
                 self.spawn(tasks, "relay route".to_owned(), move || route::run(Arc::clone(&relay)));
+                if DB::NOTIFIES {
+                    let relay = Arc::clone(self);
+                    self.spawn(tasks, "relay tell".to_owned(), move || tell::run(Arc::clone(&relay)));
+                }
             }
+        }
+        if DB::NOTIFIES {
+            let relay = Arc::clone(self);
+            self.spawn(tasks, "relay announce".to_owned(), move || announce::run(Arc::clone(&relay)));
         }
         let relay = Arc::clone(self);
         self.spawn(tasks, "relay renew".to_owned(), move || maintain::renew(Arc::clone(&relay)));

@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use crate::outbox::{ClaimLimits, Settlement, wake};
-use crate::pace::Pace;
+use crate::outbox::{ClaimLimits, Settlement};
 use crate::queue::{RouteClaim, Routed, RoutedRow};
 use crate::relay::fate::{Word, fate};
 use crate::relay::reach::Reach;
 use crate::relay::record::{Told, record};
+use crate::relay::sleep::Sleep;
 use crate::relay::{Relay, settle};
 use crate::store::Store;
 use crate::store::session::{Session, within};
 use crate::telemetry::{Repeated, names};
 
 pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
-    let mut pace = Pace::new(&wake::ENQUEUED, relay.config.poll);
+    let mut sleep = Sleep::new(&relay);
     let (mut reach, mut trouble) = (Reach::new(), Repeated::new());
     let prefix = relay.config.namespace.as_ref().map_or_else(String::new, |namespace| format!("{namespace}."));
     loop {
@@ -31,24 +31,24 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
             limits,
             delete_published: relay.config.delete_published,
         };
-        pace.scanning();
+        sleep.scanning();
         // The rows that stay claimed are renewed and, after the deadline of a shutdown, put back like those of any claim.
         let permit = relay.window.take(&claim, 0, 0);
         match route_once(&relay, &round).await {
             Ok(Routed { rows, deferred: 0 }) if rows.is_empty() => {
                 reach.there(&relay);
                 drop(permit);
-                if !pace.rest(&relay.stop).await {
+                if !sleep.rest().await {
                     return;
                 }
             }
             Ok(Routed { rows, deferred }) => {
                 reach.there(&relay);
-                pace.found();
+                sleep.found();
                 metrics::counter!(names::CLAIMED).increment(rows.len() as u64);
                 metrics::counter!(names::DEFERRED).increment(deferred);
                 if rows.iter().any(|row| row.published) {
-                    wake::ROUTED.signal();
+                    relay.teller.routed();
                 }
                 let unrouted: Vec<Settlement> =
                     rows.iter().filter_map(|row| decide(&relay, row, &prefix, &claim)).collect();

@@ -110,11 +110,29 @@ impl Checked {
         }
     }
 
+    /// Where to listen, if that is said.
+    fn listen_options<DB: Store>(&mut self) -> Option<<DB::Connection as sqlx::Connection>::Options> {
+        let crate::runtime::options::Hidden(url) = self.builder.listen_url.take()?;
+        let example = "write it like this: postgres://user:password@host:5432/database";
+        if !DB::NOTIFIES {
+            let problem = format!("is set, and {} has no notifications to listen for", DB::KIND);
+            self.problems.push(StartProblem::new("OUTBOX_LISTEN_URL", problem, "unset it"));
+            return None;
+        }
+        // The parser's own message may quote the URL.
+        let options = database::kind_of_url("OUTBOX_LISTEN_URL", &url, database::Compiled::HERE).and_then(|kind| {
+            let wrong = || StartProblem::new("OUTBOX_LISTEN_URL", format!("is not a {} URL", DB::KIND), example);
+            if kind == DB::KIND { url.parse().map_err(|_| wrong()) } else { Err(wrong()) }
+        });
+        options.map_err(|problem| self.problems.push(problem)).ok()
+    }
+
     async fn launch<DB: Store>(
         mut self,
         pools: std::result::Result<Pools<DB>, StartProblem>,
     ) -> Result<Arc<dyn Engine>> {
         let connections = self.connections();
+        let listen = self.listen_options::<DB>();
         let pools = match pools {
             Ok(pools) if self.problems.is_empty() => pools,
             pools => {
@@ -137,6 +155,7 @@ impl Checked {
             pool: pools.service,
             own_pool: pools.own,
             relay_pool: pools.relay,
+            listen,
             shown: pools.shown,
             #[cfg(feature = "rabbitmq")]
             uri: self.uri,

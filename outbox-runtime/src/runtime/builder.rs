@@ -8,6 +8,7 @@ use crate::error::{Result, StartError, StartProblem};
 use crate::event::name;
 use crate::handler::{HandlerDescriptor, StateMap};
 use crate::registry::settings::OwnedSettings;
+use crate::runtime::options::Hidden;
 use crate::runtime::{ConsumerOptions, Database, Migrations, Role, Runtime, env};
 
 /// Configures a [`Runtime`]. Nothing is checked before [`start`](Self::start), which reports every problem at once.
@@ -15,6 +16,7 @@ use crate::runtime::{ConsumerOptions, Database, Migrations, Role, Runtime, env};
 #[must_use = "a runtime does nothing until it is started"]
 pub struct RuntimeBuilder {
     pub(crate) database: Option<Database>,
+    pub(crate) listen_url: Option<Hidden>,
     pub(crate) broker: Option<Broker>,
     pub(crate) moved_from: Option<Broker>,
     pub(crate) broker_ca: Option<String>,
@@ -46,6 +48,7 @@ impl RuntimeBuilder {
     pub(crate) fn new() -> Self {
         Self {
             database: None,
+            listen_url: None,
             broker: None,
             moved_from: None,
             broker_ca: None,
@@ -72,7 +75,7 @@ impl RuntimeBuilder {
         }
     }
 
-    /// Reads `DATABASE_URL`, `AMQP_URL` or `OUTBOX_BROKER=database`, `OUTBOX_BROKER_MOVED_FROM` (`database`), `OUTBOX_ROLE` (`all`, `relay`, `consume`, `publish-only`), `OUTBOX_NAMESPACE`, `OUTBOX_CONSUMERS` (names with
+    /// Reads `DATABASE_URL`, `OUTBOX_LISTEN_URL`, `AMQP_URL` or `OUTBOX_BROKER=database`, `OUTBOX_BROKER_MOVED_FROM` (`database`), `OUTBOX_ROLE` (`all`, `relay`, `consume`, `publish-only`), `OUTBOX_NAMESPACE`, `OUTBOX_CONSUMERS` (names with
     /// commas), `OUTBOX_AMQP_CA_FILE`, `OUTBOX_MIGRATIONS` (`run`, `check`, `off`), `OUTBOX_DECLARE` (`on`, `passive`, `off`), `OUTBOX_FAIL_FAST`, `OUTBOX_INSTANCE` and
     /// `OUTBOX_SHUTDOWN_SECONDS`; what is not set stays as it was.
     ///
@@ -95,6 +98,14 @@ impl RuntimeBuilder {
     /// Sets the database by its URL; the runtime opens a pool of the right size.
     pub fn database_url(mut self, url: impl Into<String>) -> Self {
         self.database = Some(Database::Url(url.into()));
+        self
+    }
+
+    /// Sets where the runtime listens for events of other processes: a PostgreSQL URL that leads to the server itself. It is needed where
+    /// [`database`](Self::database) goes through a pooler that hands connections out by transaction, such as `pgbouncer`, since nothing is heard
+    /// through one; without it events are found by polling.
+    pub fn listen_url(mut self, url: impl Into<String>) -> Self {
+        self.listen_url = Some(Hidden(url.into()));
         self
     }
 
@@ -206,7 +217,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The longest pause between two looks at the outbox. Default: 1 s.
+    /// The longest pause between two looks at the outbox, whether or not anything is heard of events. Default: 1 s.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.poll_interval = interval;
         self

@@ -14,8 +14,10 @@ use crate::consumer::gate::Gate;
 use crate::consumer::{Consumer, Shared};
 use crate::error::{Error, Result, StartError, StartProblem};
 use crate::handler::BoxFuture;
+use crate::outbox::{Ear, Heard, ListenFrom};
 use crate::relay::Relay;
 use crate::runtime::health::Board;
+use crate::runtime::listen::{self, Listening};
 use crate::runtime::prepare::{Prepare, Unprepared};
 use crate::runtime::setup::{Setup, relay_config, topology};
 use crate::runtime::supervise::supervise;
@@ -42,6 +44,8 @@ pub(super) struct Running<DB: Store> {
     own_pool: bool,
     relay_pool: Pool<DB>,
     relay: Option<Arc<Relay<DB>>>,
+    /// Unless there is nothing to listen for.
+    listening: Option<Arc<Listening<DB>>>,
     consumers: Vec<Arc<Consumer<DB>>>,
     /// Where the consumers' messages come from, unless the role has none.
     source: Option<Transport>,
@@ -88,6 +92,10 @@ impl<DB: Store> Running<DB> {
         };
         let sink = sink.filter(|_| builder.role.relays());
         let source = source.filter(|_| builder.role.consumes() && !setup.plans.is_empty());
+        let mut wants = Vec::new();
+        wants.extend(sink.is_some().then_some(Heard::Enqueued));
+        wants.extend(matches!(source, Some(Transport::Database)).then_some(Heard::Routed));
+        let ear = Arc::new(Ear::new(wants));
         let tasks = TaskTracker::new();
         let shared = Arc::new(Shared {
             instance: setup.instance.clone(),
@@ -112,8 +120,19 @@ impl<DB: Store> Running<DB> {
                 setup.relay_pool.clone(),
                 transport,
                 Arc::clone(&board),
+                Arc::clone(&ear),
                 stopping.clone(),
             )
+        });
+        let listening = (DB::NOTIFIES && !ear.wants().is_empty()).then(|| {
+            let options = setup.listen.unwrap_or_else(|| (*setup.pool.connect_options()).clone());
+            Arc::new(Listening {
+                from: ListenFrom { pool: setup.relay_pool.clone(), options },
+                ear,
+                board: Arc::clone(&board),
+                poll: builder.poll_interval,
+                stop: stopping.clone(),
+            })
         });
         let consumers: Vec<_> = match &source {
             Some(_) => setup
@@ -132,6 +151,7 @@ impl<DB: Store> Running<DB> {
             own_pool: setup.own_pool,
             relay_pool: setup.relay_pool.clone(),
             relay,
+            listening,
             consumers,
             source,
             draining: Mutex::default(),
@@ -241,6 +261,11 @@ impl<DB: Store> Running<DB> {
         }
         if let Some(relay) = &self.relay {
             relay.start(&self.loops);
+        }
+        if let Some(listening) = &self.listening {
+            let (board, stopping, listening) = (Arc::clone(&self.board), self.stopping.clone(), Arc::clone(listening));
+            let listen = move || listen::run(Arc::clone(&listening));
+            self.loops.spawn(supervise("listen".to_owned(), board, stopping, listen));
         }
         let Some(source) = &self.source else { return };
         for consumer in &self.consumers {

@@ -22,6 +22,7 @@ pub(super) fn read(
         None => None,
     };
     let database = text("DATABASE_URL");
+    let listen = text("OUTBOX_LISTEN_URL");
     let amqp = text("AMQP_URL");
     let broker = text("OUTBOX_BROKER");
     let moved_from = text("OUTBOX_BROKER_MOVED_FROM");
@@ -37,6 +38,9 @@ pub(super) fn read(
 
     if let Some(url) = database {
         builder = builder.database_url(url);
+    }
+    if let Some(url) = listen {
+        builder = builder.listen_url(url);
     }
     match (amqp, broker.as_deref()) {
         (Some(url), None | Some("rabbitmq")) => builder = builder.broker(Broker::RabbitMq(url)),

@@ -11,7 +11,7 @@ use crate::telemetry::names;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Health {
-    /// Everything that should be up is up.
+    /// Everything that is needed is up.
     pub ready: bool,
     /// Each part, by name.
     pub components: Vec<ComponentHealth>,
@@ -25,6 +25,8 @@ pub struct ComponentHealth {
     pub name: String,
     /// Whether it works.
     pub up: bool,
+    /// Whether the runtime is not [`ready`](Health::ready) without it. The `listener` is not needed: it only makes things faster.
+    pub needed: bool,
     /// Since when.
     pub since: SystemTime,
     /// Why it is down, or what was wrong the last time.
@@ -45,6 +47,9 @@ impl fmt::Display for Health {
         f.write_str(if self.ready { "ready" } else { "not ready" })?;
         for component in self.components.iter().filter(|component| !component.up) {
             write!(f, "; {} is down", component.name)?;
+            if !component.needed {
+                f.write_str(" (not needed)")?;
+            }
             if let Some(error) = &component.error {
                 write!(f, ": {error}")?;
             }
@@ -62,19 +67,30 @@ pub(crate) struct Board {
 impl Board {
     /// Marks a part as up.
     pub(crate) fn up(&self, name: &str) {
-        self.set(name, true, None);
+        self.set(name, true, true, None);
     }
 
     /// Marks a part as down.
     pub(crate) fn down(&self, name: &str, error: impl Into<String>) {
-        self.set(name, false, Some(error.into()));
+        self.set(name, true, false, Some(error.into()));
     }
 
-    fn set(&self, name: &str, up: bool, error: Option<String>) {
+    /// Marks a part as up that nobody needs.
+    pub(crate) fn hint_up(&self, name: &str) {
+        self.set(name, false, true, None);
+    }
+
+    /// Marks a part as down that nobody needs.
+    pub(crate) fn hint_down(&self, name: &str, error: impl Into<String>) {
+        self.set(name, false, false, Some(error.into()));
+    }
+
+    fn set(&self, name: &str, needed: bool, up: bool, error: Option<String>) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let part = parts.entry(name.to_owned()).or_insert_with(|| ComponentHealth {
             name: name.to_owned(),
             up,
+            needed,
             since: SystemTime::now(),
             error: None,
             failures: 0,
@@ -98,6 +114,6 @@ impl Board {
     /// The state of all parts.
     pub(crate) fn health(&self) -> Health {
         let components: Vec<_> = self.parts.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        Health { ready: components.iter().all(|component| component.up), components }
+        Health { ready: components.iter().all(|component| component.up || !component.needed), components }
     }
 }

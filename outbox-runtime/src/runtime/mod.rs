@@ -13,6 +13,8 @@ mod explain;
 pub(crate) mod health;
 #[cfg(all(feature = "rabbitmq", any(feature = "postgres", feature = "sqlite")))]
 mod links;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod listen;
 mod options;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod pools;

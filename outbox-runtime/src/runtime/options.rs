@@ -5,6 +5,16 @@ use std::time::Duration;
 use crate::handler::RetrySettings;
 use crate::registry::settings::OwnedSettings;
 
+/// A value that is never shown: it has a password.
+#[derive(Clone)]
+pub(crate) struct Hidden(pub(crate) String);
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("..")
+    }
+}
+
 /// What a runtime does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

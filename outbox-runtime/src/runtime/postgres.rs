@@ -11,8 +11,8 @@ use crate::runtime::Database;
 use crate::runtime::bootstrap::Connections;
 use crate::runtime::pools::Pools;
 
-/// Connections of the relay: claim, settle, renew, maintain.
-const RELAY_CONNECTIONS: u32 = 4;
+/// Connections of the relay: claim, settle, renew, maintain, announce.
+const RELAY_CONNECTIONS: u32 = 5;
 /// Connections of consumers that claim from queues of the database: a claim is short, so they share.
 const QUEUE_CONNECTIONS: u32 = 4;
 /// Connections beside those of handlers: parking, re-runs, retention, probes.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sqlx::Pool;
+use sqlx::{Connection, Pool};
 
 use crate::broker::topology::{ConsumerQueue, Topology};
 use crate::consumer::plan::ConsumerPlan;
@@ -22,6 +22,8 @@ pub(super) struct Setup<DB: Store> {
     pub(super) pool: Pool<DB>,
     pub(super) own_pool: bool,
     pub(super) relay_pool: Pool<DB>,
+    /// Where to listen, if not where the pool connects.
+    pub(super) listen: Option<<DB::Connection as Connection>::Options>,
     /// `user@host:port/database`.
     pub(super) shown: String,
     #[cfg(feature = "rabbitmq")]

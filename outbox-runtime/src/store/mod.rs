@@ -32,7 +32,9 @@ use crate::handler::{DatabaseKind, TxRef};
 use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
-use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement, Standing};
+use crate::outbox::{
+    ClaimLimits, Claimed, Deaf, Ear, LineCursor, ListenFrom, OutboxStats, Settled, Settlement, Standing,
+};
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
 
 type DbResult<T> = Result<T, sqlx::Error>;
@@ -204,6 +206,31 @@ pub trait Store: sqlx::Database + Sealed {
     /// Figures for metrics and `health()`; counts stop at a bound, so that they stay cheap.
     #[doc(hidden)]
     fn outbox_stats(connection: &mut Self::Connection) -> impl Future<Output = DbResult<OutboxStats>> + Send;
+
+    // ---- wake-up (R5) -------------------------------------------------------------------------------------------------------
+
+    /// Whether an enqueue wakes sleeping relays of other processes.
+    #[doc(hidden)]
+    const NOTIFIES: bool;
+
+    /// Announces that relays sleep, for that time. It is not flushed, and waits for nobody.
+    #[doc(hidden)]
+    fn announce_sleep(
+        connection: &mut Self::Connection,
+        for_time: Duration,
+    ) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// Withdraws the announcement, whoever made it. It is not flushed, and waits for nobody.
+    #[doc(hidden)]
+    fn withdraw_sleep(connection: &mut Self::Connection) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// Says that messages were put into queues; `by`: the ear of those who know already.
+    #[doc(hidden)]
+    fn say_routed(connection: &mut Self::Connection, by: &str) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// Listens until it cannot any more.
+    #[doc(hidden)]
+    fn listen(from: &ListenFrom<Self>, ear: &Ear) -> impl Future<Output = Deaf> + Send;
 
     // ---- inbox --------------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,9 @@ use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::postgres as outbox;
-use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement, Standing};
+use crate::outbox::{
+    ClaimLimits, Claimed, Deaf, Ear, LineCursor, ListenFrom, OutboxStats, Settled, Settlement, Standing,
+};
 use crate::queue::postgres as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
 use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
@@ -31,6 +33,7 @@ impl Sealed for Postgres {}
 
 impl Store for Postgres {
     const KIND: DatabaseKind = DatabaseKind::Postgres;
+    const NOTIFIES: bool = true;
 
     async fn turn(_pool: &PgPool) -> Turn {
         Turn::free()
@@ -151,6 +154,22 @@ impl Store for Postgres {
 
     async fn outbox_stats(connection: &mut PgConnection) -> DbResult<OutboxStats> {
         outbox::outbox_stats(connection).await
+    }
+
+    async fn announce_sleep(connection: &mut PgConnection, for_time: Duration) -> DbResult<()> {
+        outbox::announce_sleep(connection, for_time).await
+    }
+
+    async fn withdraw_sleep(connection: &mut PgConnection) -> DbResult<()> {
+        outbox::withdraw_sleep(connection).await
+    }
+
+    async fn say_routed(connection: &mut PgConnection, by: &str) -> DbResult<()> {
+        outbox::say_routed(connection, by).await
+    }
+
+    async fn listen(from: &ListenFrom<Postgres>, ear: &Ear) -> Deaf {
+        outbox::listen(from, ear).await
     }
 
     async fn insert_inbox(

@@ -31,7 +31,9 @@ use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::sqlite as outbox;
-use crate::outbox::{ClaimLimits, Claimed, LineCursor, OutboxStats, Settled, Settlement, Standing};
+use crate::outbox::{
+    ClaimLimits, Claimed, Deaf, Ear, LineCursor, ListenFrom, OutboxStats, Settled, Settlement, Standing,
+};
 use crate::queue::sqlite as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
 use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
@@ -42,6 +44,8 @@ impl Sealed for Sqlite {}
 
 impl Store for Sqlite {
     const KIND: DatabaseKind = DatabaseKind::Sqlite;
+    /// One process works with the file: the hints inside it are enough, and a process that only enqueues is polled.
+    const NOTIFIES: bool = false;
 
     async fn turn(pool: &SqlitePool) -> Turn {
         turn::turn(pool).await
@@ -166,6 +170,22 @@ impl Store for Sqlite {
 
     async fn outbox_stats(connection: &mut SqliteConnection) -> DbResult<OutboxStats> {
         outbox::outbox_stats(connection).await
+    }
+
+    async fn announce_sleep(_connection: &mut SqliteConnection, _for_time: Duration) -> DbResult<()> {
+        Ok(())
+    }
+
+    async fn withdraw_sleep(_connection: &mut SqliteConnection) -> DbResult<()> {
+        Ok(())
+    }
+
+    async fn say_routed(_connection: &mut SqliteConnection, _by: &str) -> DbResult<()> {
+        Ok(())
+    }
+
+    async fn listen(_from: &ListenFrom<Sqlite>, _ear: &Ear) -> Deaf {
+        Deaf::Never
     }
 
     async fn insert_inbox(

@@ -1,5 +1,5 @@
 //! A relay as a service of its own, for tests that kill it or weigh it. Configured by the environment as any service, and by
-//! `RELAY_LEASE_MS` with `RELAY_CONFIRM_MS`.
+//! `RELAY_LEASE_MS` with `RELAY_CONFIRM_MS`, and `RELAY_POLL_MS`.
 #![allow(clippy::print_stdout)]
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ async fn main() -> anyhow::Result<()> {
         .role(outbox::Role::Relay)
         .registry([])
         .lease(millis("RELAY_LEASE_MS", 60_000), millis("RELAY_CONFIRM_MS", 30_000))
-        .poll_interval(Duration::from_millis(100))
+        .poll_interval(millis("RELAY_POLL_MS", 100))
         .start()
         .await?;
     println!("relay started");

@@ -68,5 +68,8 @@ mod tls;
 mod topics;
 mod topology;
 mod unroutable;
+mod wakeup;
+mod wakeup_cost;
+mod wakeup_faults;
 mod wire_format;
 mod world;
