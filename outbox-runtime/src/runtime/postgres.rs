@@ -18,6 +18,11 @@ const QUEUE_CONNECTIONS: u32 = 4;
 /// Connections beside those of handlers: parking, re-runs, retention, probes.
 const SPARE_CONNECTIONS: u32 = 4;
 
+/// Changes nothing where nothing is to be changed: behind a transaction pooler the session may be somebody else's in a moment.
+const READ_COMMITTED: &str = "
+SELECT set_config('default_transaction_isolation', 'read committed', false)
+WHERE current_setting('default_transaction_isolation') <> 'read committed'";
+
 /// The service's pool or one of our own, and a small one for the relay.
 pub(super) fn pools(database: Database, connections: Connections) -> Result<Pools<Postgres>, StartProblem> {
     let (service, own) = match database {
@@ -56,9 +61,7 @@ fn own_pool(connections: u32) -> PgPoolOptions {
         .acquire_timeout(Duration::from_secs(10))
         .after_connect(|connection, _| {
             Box::pin(async move {
-                sqlx::raw_sql("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
-                    .execute(connection)
-                    .await?;
+                sqlx::raw_sql(READ_COMMITTED).execute(connection).await?;
                 Ok(())
             })
         })

@@ -36,3 +36,14 @@ pub enum Writable {
     /// It is a standby or set to read-only.
     ReadOnly,
 }
+
+/// What stands between a connection and a session of the server's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pooling {
+    /// Nothing, or nothing that shows: a connection keeps its session.
+    Sessions,
+    /// A pooler that gives a session to another connection after each transaction. Prepared statements survive it.
+    Transactions,
+    /// The same, and it cannot be worked with: why.
+    Unusable(String),
+}

@@ -2,12 +2,14 @@
 
 mod condition;
 mod migrate;
+mod pooler;
 mod transaction;
 
 pub(crate) use self::migrate::MIGRATIONS;
 
 use std::time::Duration;
 
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
 use crate::broker::topology::Binding;
@@ -22,7 +24,7 @@ use crate::outbox::postgres as outbox;
 use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
 use crate::queue::postgres as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};
-use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
+use crate::store::{Condition, NotOwned, Ownership, Pooling, Refused, Sealed, Store, Turn, Writable};
 
 type DbResult<T> = Result<T, sqlx::Error>;
 
@@ -74,6 +76,10 @@ impl Store for Postgres {
 
     async fn probe(connection: &mut PgConnection) -> DbResult<Writable> {
         condition::probe(connection).await
+    }
+
+    async fn pooling(fresh: &mut PgConnection, options: &PgConnectOptions) -> DbResult<Pooling> {
+        pooler::pooling(fresh, options).await
     }
 
     async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::migrate::MigrateError> {

@@ -19,6 +19,7 @@ pub(crate) use self::migrate::MIGRATIONS;
 
 use std::time::Duration;
 
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use crate::broker::topology::Binding;
@@ -33,7 +34,7 @@ use crate::outbox::sqlite as outbox;
 use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
 use crate::queue::sqlite as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};
-use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
+use crate::store::{Condition, NotOwned, Ownership, Pooling, Refused, Sealed, Store, Turn, Writable};
 
 type DbResult<T> = Result<T, sqlx::Error>;
 
@@ -84,6 +85,10 @@ impl Store for Sqlite {
 
     async fn probe(connection: &mut SqliteConnection) -> DbResult<Writable> {
         condition::probe(connection).await
+    }
+
+    async fn pooling(_fresh: &mut SqliteConnection, _options: &SqliteConnectOptions) -> DbResult<Pooling> {
+        Ok(Pooling::Sessions)
     }
 
     async fn migrate(connection: &mut SqliteConnection) -> Result<(), sqlx::migrate::MigrateError> {
