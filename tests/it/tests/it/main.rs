@@ -58,6 +58,7 @@ mod telemetry;
 mod tls;
 mod topics;
 mod topology;
+mod transaction_pooler;
 mod unroutable;
 mod wire_format;
 mod world;
