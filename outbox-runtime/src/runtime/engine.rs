@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sqlx::Pool;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -93,6 +94,7 @@ impl<DB: Store> Running<DB> {
             instance: setup.instance.clone(),
             pool: setup.pool.clone(),
             engine_pool: setup.relay_pool.clone(),
+            room: Semaphore::new(setup.room.map_or(Semaphore::MAX_PERMITS, |room| room as usize)),
             states: Arc::new(builder.states.clone()),
             gate: Gate::new(Arc::clone(&board)),
             board: Arc::clone(&board),

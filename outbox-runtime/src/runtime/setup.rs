@@ -22,6 +22,8 @@ pub(super) struct Setup<DB: Store> {
     pub(super) pool: Pool<DB>,
     pub(super) own_pool: bool,
     pub(super) relay_pool: Pool<DB>,
+    /// How many handlers may run at the same time, over all consumers; `None`: all.
+    pub(super) room: Option<u32>,
     /// `user@host:port/database`.
     pub(super) shown: String,
     #[cfg(feature = "rabbitmq")]
