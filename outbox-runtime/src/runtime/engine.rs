@@ -20,7 +20,7 @@ use crate::runtime::health::Board;
 use crate::runtime::prepare::{Prepare, Unprepared};
 use crate::runtime::setup::{Setup, relay_config, topology};
 use crate::runtime::supervise::supervise;
-use crate::runtime::{Health, bindings};
+use crate::runtime::{Health, bindings, vacuum};
 use crate::store::session::{Session, within};
 use crate::store::{Ownership, Store};
 
@@ -243,6 +243,14 @@ impl<DB: Store> Running<DB> {
         }
         if let Some(relay) = &self.relay {
             relay.start(&self.loops);
+            let (pool, stop) = (self.relay_pool.clone(), self.stopping.clone());
+            let measure = move || vacuum::run(pool.clone(), stop.clone());
+            self.loops.spawn(supervise(
+                "relay vacuum figures".to_owned(),
+                Arc::clone(&self.board),
+                self.stopping.clone(),
+                measure,
+            ));
         }
         let Some(source) = &self.source else { return };
         for consumer in &self.consumers {

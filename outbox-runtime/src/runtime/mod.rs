@@ -27,6 +27,8 @@ mod signals;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 pub(crate) mod supervise;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod vacuum;
 
 pub use self::builder::RuntimeBuilder;
 pub use self::database::Database;

@@ -4,6 +4,7 @@ mod condition;
 mod migrate;
 mod pooler;
 mod transaction;
+mod vacuum;
 
 pub(crate) use self::migrate::MIGRATIONS;
 
@@ -24,7 +25,7 @@ use crate::outbox::postgres as outbox;
 use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
 use crate::queue::postgres as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};
-use crate::store::{Condition, NotOwned, Ownership, Pooling, Refused, Sealed, Store, Turn, Writable};
+use crate::store::{Condition, NotOwned, Ownership, Pooling, Refused, Sealed, Store, Turn, Vacuum, Writable};
 
 type DbResult<T> = Result<T, sqlx::Error>;
 
@@ -80,6 +81,10 @@ impl Store for Postgres {
 
     async fn pooling(fresh: &mut PgConnection, options: &PgConnectOptions) -> DbResult<Pooling> {
         pooler::pooling(fresh, options).await
+    }
+
+    async fn vacuum(connection: &mut PgConnection) -> DbResult<Option<Vacuum>> {
+        vacuum::vacuum(connection).await.map(Some)
     }
 
     async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::migrate::MigrateError> {
