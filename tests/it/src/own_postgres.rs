@@ -141,7 +141,7 @@ impl OwnPostgres {
 }
 
 /// Where a PostgreSQL program is: on the path, else the newest of Debian's versioned directories.
-fn binary(name: &str) -> PathBuf {
+pub fn binary(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(found) = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|p| p.exists()) {
         return found;
