@@ -87,6 +87,11 @@ pub(crate) async fn run<DB: Store>(
     origin: Origin<'_>,
     attempt: u32,
 ) -> End {
+    let room = tokio::select! {
+        biased;
+        room = consumer.room.acquire() => room,
+        () = consumer.stopping.cancelled() => return End::Interrupted,
+    };
     let mut session = match Session::writer(&consumer.pool).await {
         Ok(session) => session,
         Err(error) => return End::NotBegun(error.to_string()),
@@ -103,6 +108,7 @@ pub(crate) async fn run<DB: Store>(
     } else {
         drop(session);
     }
+    drop(room);
     // Only ours pauses the consumer. Asked after the connection, and the turn to write, are given back.
     if suspect && let Err(error) = super::gate::Gate::check(&consumer.pool).await {
         end = End::Lost(error);

@@ -43,6 +43,8 @@ pub(crate) struct Shared<DB: Store> {
     pub(crate) instance: String,
     /// Where handlers run, and what they leave behind is written.
     pub(crate) pool: Pool<DB>,
+    /// How many runs the pool has room for: whoever waits for a connection of it is not told after a time that there is none.
+    pub(crate) room: Semaphore,
     /// What must not wait for handlers: claims and renewals.
     pub(crate) engine_pool: Pool<DB>,
     pub(crate) states: Arc<StateMap>,

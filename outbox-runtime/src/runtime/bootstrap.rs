@@ -141,11 +141,14 @@ impl Checked {
             }
         };
         announce(&table(&self.plans), self.plans.is_empty());
-        if pools.warns_of_size && pools.service.options().get_max_connections() < connections.handlers {
+        if let Some(room) = pools.room {
+            let (pool, handlers) = (pools.service.options().get_max_connections(), connections.handlers);
             tracing::warn!(
-                pool = pools.service.options().get_max_connections(),
-                handlers = connections.handlers,
-                "the pool has fewer connections than handlers may run at the same time; they will wait for each other"
+                pool,
+                handlers,
+                at_once = room,
+                cure = %format!("give the pool {} connections, or the consumers less concurrency", handlers + 2),
+                "the pool is small for its handlers: only so many run at the same time, so that connections are left for what they need beside"
             );
         }
         let setup = Setup {
@@ -156,6 +159,7 @@ impl Checked {
             own_pool: pools.own,
             relay_pool: pools.relay,
             listen,
+            room: pools.room,
             shown: pools.shown,
             #[cfg(feature = "rabbitmq")]
             uri: self.uri,

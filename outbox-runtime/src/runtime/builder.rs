@@ -204,7 +204,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// How long a shutdown waits for handlers and batches. Default: 25 s.
+    /// How long a shutdown takes: three quarters of it (all but 4 s of a long one) for handlers and batches, the rest for closing. Default: 25 s.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.shutdown_timeout = timeout;
         self

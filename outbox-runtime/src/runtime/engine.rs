@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use sqlx::Pool;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,12 +23,15 @@ use crate::runtime::listen::{self, Listening};
 use crate::runtime::prepare::{Prepare, Unprepared};
 use crate::runtime::setup::{Setup, relay_config, topology};
 use crate::runtime::supervise::supervise;
-use crate::runtime::{Health, bindings};
+use crate::runtime::{Health, bindings, vacuum};
 use crate::store::session::{Session, within};
 use crate::store::{Ownership, Store};
 
 /// How long one statement of the engine may take.
 pub(super) const STATEMENT: Duration = Duration::from_secs(30);
+
+/// How much of the shutdown timeout is kept for closing, at most.
+const AFTER_THE_LAST: Duration = Duration::from_secs(4);
 
 /// A running engine, erased: relay and consumer are generic over the database, the runtime is not.
 pub(super) trait Engine: Send + Sync {
@@ -101,6 +106,7 @@ impl<DB: Store> Running<DB> {
             instance: setup.instance.clone(),
             pool: setup.pool.clone(),
             engine_pool: setup.relay_pool.clone(),
+            room: Semaphore::new(setup.room.map_or(Semaphore::MAX_PERMITS, |room| room as usize)),
             states: Arc::new(builder.states.clone()),
             gate: Gate::new(Arc::clone(&board)),
             board: Arc::clone(&board),
@@ -261,6 +267,14 @@ impl<DB: Store> Running<DB> {
         }
         if let Some(relay) = &self.relay {
             relay.start(&self.loops);
+            let (pool, stop) = (self.relay_pool.clone(), self.stopping.clone());
+            let measure = move || vacuum::run(pool.clone(), stop.clone());
+            self.loops.spawn(supervise(
+                "relay vacuum figures".to_owned(),
+                Arc::clone(&self.board),
+                self.stopping.clone(),
+                measure,
+            ));
         }
         if let Some(listening) = &self.listening {
             let (board, stopping, listening) = (Arc::clone(&self.board), self.stopping.clone(), Arc::clone(listening));
@@ -316,24 +330,30 @@ impl<DB: Store> Running<DB> {
         self.stopping.cancel();
         self.loops.close();
         self.tasks.close();
+        // What has to end after the last batch ends within the timeout too: whoever sends the signal may send a harder one then.
+        let deadline = Instant::now() + self.shutdown_timeout;
+        let left = |least: Duration| deadline.saturating_duration_since(Instant::now()).max(least);
         let drained = async {
             self.tasks.wait().await;
             self.loops.wait().await;
         };
-        if tokio::time::timeout(self.shutdown_timeout, drained).await.is_err() {
+        let patience = self.shutdown_timeout - (self.shutdown_timeout / 4).min(AFTER_THE_LAST);
+        if tokio::time::timeout(patience, drained).await.is_err() {
             tracing::warn!(handlers = self.tasks.len(), "the shutdown timeout passed; dropping what still runs");
             self.abort.cancel();
-            let _ = tokio::time::timeout(Duration::from_secs(2), self.tasks.wait()).await;
+            let second = Duration::from_secs(1);
+            let _ = tokio::time::timeout(left(second).min(2 * second), self.tasks.wait()).await;
             if let Some(relay) = &self.relay {
-                relay.release().await;
+                let _ = tokio::time::timeout(left(second), relay.release()).await;
             }
         }
         self.ending.cancel();
         self.connections.close();
-        let _ = tokio::time::timeout(Duration::from_secs(3), self.connections.wait()).await;
-        let _ = tokio::time::timeout(Duration::from_secs(2), self.relay_pool.close()).await;
+        let moment = Duration::from_millis(300);
+        let _ = tokio::time::timeout(left(moment).min(Duration::from_secs(3)), self.connections.wait()).await;
+        let _ = tokio::time::timeout(left(moment).min(Duration::from_secs(2)), self.relay_pool.close()).await;
         if self.own_pool {
-            let _ = tokio::time::timeout(Duration::from_secs(2), self.pool.close()).await;
+            let _ = tokio::time::timeout(left(moment).min(Duration::from_secs(2)), self.pool.close()).await;
         }
         self.abandon();
         drop(self.ownership.lock().unwrap_or_else(PoisonError::into_inner).take());

@@ -29,6 +29,8 @@ mod signals;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 pub(crate) mod supervise;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod vacuum;
 
 pub use self::builder::RuntimeBuilder;
 pub use self::database::Database;
@@ -69,7 +71,14 @@ pub async fn migrate<DB: crate::Store>(pool: &sqlx::Pool<DB>) -> Result<()> {
     let mut session = crate::store::session::Session::writer(pool).await?;
     DB::migrate(session.connection()?).await.map_err(|error| match error {
         sqlx::migrate::MigrateError::Execute(error) | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => {
-            crate::Error::database("bringing the tables up to date", error)
+            match error.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref() {
+                // A statement that is prepared twice, or never: only a pooler does that.
+                code @ Some("42P05" | "26000") => crate::Error::forced(format!(
+                    "the tables could not be brought up to date: a pooler gives its sessions to another client after each transaction, and prepared statements do not survive it ({error}); {}",
+                    DB::cure(code)
+                )),
+                _ => crate::Error::database("bringing the tables up to date", error),
+            }
         }
         other => crate::Error::forced(format!("the tables could not be brought up to date: {other}")),
     })?;

@@ -14,6 +14,7 @@ pub(super) struct Pools<DB: Store> {
     pub(super) relay: Pool<DB>,
     /// What is tried, for messages: no password.
     pub(super) shown: String,
-    /// Whether handlers wait for each other if there are fewer connections than places for them.
-    pub(super) warns_of_size: bool,
+    /// How many handlers may run at the same time so that a connection is left for what they and the engine need beside; `None` if no number
+    /// of them takes the last one.
+    pub(super) room: Option<u32>,
 }

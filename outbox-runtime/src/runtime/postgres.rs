@@ -15,8 +15,15 @@ use crate::runtime::pools::Pools;
 const RELAY_CONNECTIONS: u32 = 5;
 /// Connections of consumers that claim from queues of the database: a claim is short, so they share.
 const QUEUE_CONNECTIONS: u32 = 4;
+/// Connections of the service's own pool that handlers leave to it.
+const LEFT_TO_THE_POOL: u32 = 2;
 /// Connections beside those of handlers: parking, re-runs, retention, probes.
 const SPARE_CONNECTIONS: u32 = 4;
+
+/// Changes nothing where nothing is to be changed: behind a transaction pooler the session may be somebody else's in a moment.
+const READ_COMMITTED: &str = "
+SELECT set_config('default_transaction_isolation', 'read committed', false)
+WHERE current_setting('default_transaction_isolation') <> 'read committed'";
 
 /// The service's pool or one of our own, and a small one for the relay.
 pub(super) fn pools(database: Database, connections: Connections) -> Result<Pools<Postgres>, StartProblem> {
@@ -44,7 +51,15 @@ pub(super) fn pools(database: Database, connections: Connections) -> Result<Pool
     let shown = shown(&options);
     let relay = own_pool(RELAY_CONNECTIONS + connections.queues.min(QUEUE_CONNECTIONS))
         .connect_lazy_with(options.application_name("outbox relay"));
-    Ok(Pools { service, own, relay, shown, warns_of_size: true })
+    let room = room(service.options().get_max_connections(), connections.handlers);
+    Ok(Pools { service, own, relay, shown, room })
+}
+
+/// How many handlers a pool of that size has room for; `None`: for all of them. If they had every connection, one that asks the pool for a second one
+/// would wait for the others, which wait for theirs, until all have failed (F23); so would whoever parks a message.
+fn room(pool: u32, handlers: u32) -> Option<u32> {
+    (handlers > 0 && pool < handlers.saturating_add(LEFT_TO_THE_POOL))
+        .then(|| pool.saturating_sub(LEFT_TO_THE_POOL).max(1))
 }
 
 /// A pool of ours: whatever the role's defaults are, single statements run in READ COMMITTED (S8), and a transaction that we forget does not
@@ -56,9 +71,7 @@ fn own_pool(connections: u32) -> PgPoolOptions {
         .acquire_timeout(Duration::from_secs(10))
         .after_connect(|connection, _| {
             Box::pin(async move {
-                sqlx::raw_sql("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
-                    .execute(connection)
-                    .await?;
+                sqlx::raw_sql(READ_COMMITTED).execute(connection).await?;
                 Ok(())
             })
         })
@@ -73,4 +86,28 @@ fn shown(options: &PgConnectOptions) -> String {
         options.get_port(),
         options.get_database().unwrap_or(options.get_username()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::room;
+
+    /// F23.
+    #[test]
+    fn handlers_never_take_the_last_connection() {
+        let table = [
+            (1, 1, Some(1)),
+            (2, 1, Some(1)),
+            (3, 1, None),
+            (5, 20, Some(3)),
+            (20, 20, Some(18)),
+            (21, 20, Some(19)),
+            (22, 20, None),
+        ];
+        for (pool, handlers, want) in table {
+            assert_eq!(room(pool, handlers), want, "{pool} connections, {handlers} handlers");
+        }
+        assert_eq!(room(1, 0), None, "no handlers, no limit");
+        assert_eq!(room(u32::MAX, u32::MAX), Some(u32::MAX - 2));
+    }
 }

@@ -11,7 +11,7 @@ use crate::runtime::engine::STATEMENT;
 use crate::runtime::health::Board;
 use crate::runtime::{Migrations, explain};
 use crate::store::session::{Session, within};
-use crate::store::{NotOwned, Ownership, Store};
+use crate::store::{NotOwned, Ownership, Pooling, Store};
 use crate::telemetry::Repeated;
 
 /// How long the first look at the database may take before the runtime starts without it.
@@ -56,7 +56,8 @@ impl<DB: Store> Prepare<DB> {
         // The pool would try again for all of its acquire_timeout and then say no more than that; a connection of its own tells why at once.
         let options = self.pool.connect_options();
         let tried = <DB::Connection as sqlx::Connection>::connect_with(&options);
-        let probe = within(FIRST_LOOK, tried).await.map_err(|error| self.unusable(&error))?;
+        let mut probe = within(FIRST_LOOK, tried).await.map_err(|error| self.unusable(&error))?;
+        self.see_through_poolers(&mut probe, &options).await?;
         let _ = within(FIRST_LOOK, sqlx::Connection::close(probe)).await;
         // Before the first change: a second process of another version must not touch the tables.
         let ownership = if self.owns { self.own().await? } else { Ownership::default() };
@@ -102,6 +103,29 @@ impl<DB: Store> Prepare<DB> {
         DB::recover(connection, &ownership).await.map_err(|error| self.unusable(&error))?;
         session.release();
         Ok(ownership)
+    }
+
+    /// Before the pools open a connection: a pooler that loses prepared statements would fail one statement or the other, now and then, for ever.
+    async fn see_through_poolers(
+        &self,
+        fresh: &mut DB::Connection,
+        options: &<DB::Connection as sqlx::Connection>::Options,
+    ) -> Result<(), Unprepared> {
+        match DB::pooling(fresh, options).await.map_err(|error| self.unusable(&error))? {
+            Pooling::Sessions => Ok(()),
+            Pooling::Transactions => {
+                tracing::info!(database = %self.shown, "the database is behind a transaction pooler; prepared statements survive it, and wake-ups by LISTEN are not relied on");
+                Ok(())
+            }
+            Pooling::Unusable(why) => Err(Unprepared::Never(StartProblem::new(
+                SETTING,
+                format!(
+                    "{}: a pooler gives its sessions to another client after each transaction, and {why}",
+                    self.shown
+                ),
+                DB::cure(Some("26000")),
+            ))),
+        }
     }
 
     async fn own(&self) -> Result<Ownership, Unprepared> {

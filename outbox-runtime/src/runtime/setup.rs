@@ -24,6 +24,8 @@ pub(super) struct Setup<DB: Store> {
     pub(super) relay_pool: Pool<DB>,
     /// Where to listen, if not where the pool connects.
     pub(super) listen: Option<<DB::Connection as Connection>::Options>,
+    /// How many handlers may run at the same time, over all consumers; `None`: all.
+    pub(super) room: Option<u32>,
     /// `user@host:port/database`.
     pub(super) shown: String,
     #[cfg(feature = "rabbitmq")]

@@ -72,6 +72,6 @@ pub(super) fn pools(database: Database) -> Result<Pools<Sqlite>, StartProblem> {
         own: true,
         relay: pool(RELAY_CONNECTIONS),
         shown: format!("SQLite file {name:?}"),
-        warns_of_size: false,
+        room: None,
     })
 }

@@ -13,7 +13,7 @@ pub(crate) mod session;
 pub(crate) mod sqlite;
 mod turn;
 
-pub(crate) use self::answer::{Condition, Refused, Writable};
+pub(crate) use self::answer::{Condition, Pooling, Refused, Vacuum, Writable};
 #[cfg(feature = "sqlite")]
 pub(crate) use self::ownership::OwnedFile;
 pub(crate) use self::ownership::{NotOwned, Ownership};
@@ -97,6 +97,17 @@ pub trait Store: sqlx::Database + Sealed {
     /// Whether the database answers and accepts writes; the error says why not.
     #[doc(hidden)]
     fn probe(connection: &mut Self::Connection) -> impl Future<Output = DbResult<Writable>> + Send;
+
+    /// Whether sessions of the server are shared behind our back. `fresh` is a new connection with these options.
+    #[doc(hidden)]
+    fn pooling(
+        fresh: &mut Self::Connection,
+        options: &<Self::Connection as sqlx::Connection>::Options,
+    ) -> impl Future<Output = DbResult<Pooling>> + Send;
+
+    /// What holds back the clearing out of dead rows, where a database has such a thing.
+    #[doc(hidden)]
+    fn vacuum(connection: &mut Self::Connection) -> impl Future<Output = DbResult<Option<Vacuum>>> + Send;
 
     // ---- schema -------------------------------------------------------------------------------------------------------------
 

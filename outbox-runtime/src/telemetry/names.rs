@@ -45,6 +45,11 @@ pub const FAILED_NOW: &str = "outbox_failed";
 pub const EXPIRED_NOW: &str = "outbox_expired_leases";
 /// Gauge, seconds. The age of the oldest unpublished event, 0 if there is none. The one to alert on.
 pub const OLDEST_UNPUBLISHED_SECONDS: &str = "outbox_oldest_unpublished_seconds";
+/// Gauge, seconds. PostgreSQL: the age of the oldest transaction that keeps vacuum from clearing out dead rows; each claim reads past them. Sessions
+/// of other roles are counted only if the runtime's role is in `pg_read_all_stats`.
+pub const OLDEST_SNAPSHOT_SECONDS: &str = "outbox_oldest_snapshot_seconds";
+/// Gauge, rows. PostgreSQL: dead rows of `outbox_messages`, as the server counts them.
+pub const DEAD_ROWS: &str = "outbox_dead_rows";
 
 /// Gauge, 0 or 1. The runtime hears notifications of the database; without them it looks at every poll interval.
 pub const LISTENING: &str = "outbox_listening";

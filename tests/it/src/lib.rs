@@ -10,6 +10,7 @@
 pub mod guard;
 pub mod logs;
 pub mod names;
+pub mod own_pgbouncer;
 pub mod own_postgres;
 pub mod own_rabbit;
 pub mod postgres;
@@ -20,9 +21,11 @@ pub mod publish_faults;
 pub mod rabbit;
 pub mod rabbit_wire;
 pub mod rabbitmqctl;
+pub mod unprivileged;
 pub mod wait;
 
 pub use logs::Logs;
+pub use own_pgbouncer::OwnPgbouncer;
 pub use own_postgres::OwnPostgres;
 pub use own_rabbit::OwnBroker;
 pub use postgres::TestDatabase;

@@ -1,12 +1,11 @@
 //! A PostgreSQL server of the test's own, to restart, kill and configure.
 
-use std::os::unix::fs::{MetadataExt, chown};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::guard::{self, Guarded};
+use crate::unprivileged::{own, unprivileged};
 use crate::{TestDatabase, names};
 
 /// A server on a free port with its data in a temporary directory; gone when dropped, even after a panic.
@@ -142,7 +141,7 @@ impl OwnPostgres {
 }
 
 /// Where a PostgreSQL program is: on the path, else the newest of Debian's versioned directories.
-fn binary(name: &str) -> PathBuf {
+pub fn binary(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(found) = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|p| p.exists()) {
         return found;
@@ -159,34 +158,4 @@ fn command(dir: &Path, program: &Path, set_up: impl FnOnce(&mut Command)) -> Com
     unprivileged(&mut command, dir);
     set_up(&mut command);
     command
-}
-
-/// PostgreSQL refuses to run as root: the directory's owner runs it then.
-fn unprivileged(command: &mut Command, dir: &Path) {
-    let owner = std::fs::metadata(dir).expect("the server's directory");
-    if is_root() {
-        command.uid(owner.uid()).gid(owner.gid());
-    }
-    command.current_dir(dir);
-}
-
-/// Gives the directory to an unprivileged user when we are root.
-fn own(dir: &Path) {
-    if is_root() {
-        let (uid, gid) = ["postgres", "nobody"].iter().find_map(|user| ids(user)).expect("a user to run PostgreSQL as");
-        chown(dir, Some(uid), Some(gid)).expect("the server's directory changes its owner");
-    }
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").map_or_else(|_| ids_of(&["-u"]) == Some(0), |me| me.uid() == 0)
-}
-
-fn ids(user: &str) -> Option<(u32, u32)> {
-    Some((ids_of(&["-u", user])?, ids_of(&["-g", user])?))
-}
-
-fn ids_of(args: &[&str]) -> Option<u32> {
-    let out = Command::new("id").args(args).stderr(Stdio::null()).output().ok()?;
-    String::from_utf8(out.stdout).ok()?.trim().parse().ok()
 }

@@ -63,6 +63,8 @@ pub(crate) struct Link {
     state: watch::Sender<LinkState>,
     current: Mutex<Option<(u64, Arc<Connection>)>>,
     problems: Mutex<Vec<EntityProblem>>,
+    /// The last connection that is up and does not answer.
+    mute: watch::Sender<u64>,
 }
 
 impl Link {
@@ -72,6 +74,7 @@ impl Link {
             state: watch::Sender::new(LinkState::Down(None)),
             current: Mutex::new(None),
             problems: Mutex::new(Vec::new()),
+            mute: watch::Sender::new(0),
         })
     }
 
@@ -103,7 +106,13 @@ impl Link {
     /// A new channel on the current connection, with the connection's number.
     pub(crate) async fn channel(&self) -> Result<(u64, Channel), RabbitError> {
         let (generation, connection) = self.connection()?;
-        Ok((generation, answered("opening a channel", connection.create_channel()).await?))
+        let opened = answered("opening a channel", connection.create_channel()).await;
+        // A blocked connection writes nothing, so nobody can answer. Any other one is replaced: a broker whose flow control waits for a queue that
+        // died goes on with its heartbeats and reads nothing more (F33).
+        if matches!(opened, Err(RabbitError::NoAnswer(_))) && matches!(*self.state.borrow(), LinkState::Up(_)) {
+            self.mute.send_replace(generation);
+        }
+        Ok((generation, opened?))
     }
 
     /// Whether the topology of this runtime has that exchange.
@@ -205,12 +214,18 @@ impl Link {
         backoff.reset();
         tracing::info!(role = self.plan.role, broker = %self.shown(), "broker connected");
         let mut check = tokio::time::interval(Duration::from_secs(1));
+        let mut mute = self.mute.subscribe();
         let reason = loop {
             let event = tokio::select! {
                 event = events.next() => event,
                 _ = check.tick() => {
                     if connection.status().connected() { continue }
                     break "the connection is closed".to_owned();
+                }
+                () = async { drop(mute.wait_for(|mute| *mute == generation).await) } => {
+                    let closed = connection.close(541, lapin::types::ShortString::from("no answer"));
+                    let _ = tokio::time::timeout(CLOSING, closed).await;
+                    break "the broker keeps the connection and does not answer on it".to_owned();
                 }
                 () = stop.cancelled() => return String::new(),
             };

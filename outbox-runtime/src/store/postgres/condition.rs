@@ -25,6 +25,9 @@ fn of_code(code: Option<&str>) -> Option<Condition> {
     }
 }
 
+/// What helps where a pooler loses prepared statements.
+const POOLER: &str = "use a URL that goes to the server itself, or to a pool with pool_mode = session; or pgbouncer 1.21 or newer with max_prepared_statements = 100 or more, and no statement-cache-capacity=0 on this side";
+
 pub(super) fn cure(code: Option<&str>) -> &'static str {
     match code {
         Some("28P01" | "28000") => "check user and password in the URL, and the server's pg_hba.conf",
@@ -35,6 +38,11 @@ pub(super) fn cure(code: Option<&str>) -> &'static str {
         Some("42P01") => "the tables are missing: start once with `Migrations::Run`, or call `outbox::migrate(&pool)`",
         Some("3F000") => "no schema to create the tables in: create it, and set `search_path` for this user",
         Some("53300") => "the server has no free connections: raise max_connections, or make the pools smaller",
+        // What pgbouncer says of itself, and what it does to the statements of others.
+        Some("08P01") => {
+            "a pooler does not take a start-up parameter: with pgbouncer add `ignore_startup_parameters = extra_float_digits` to its ini (before 1.20 `options` as well, and then set `search_path` for the role and not in the URL)"
+        }
+        Some("42P05" | "26000") => POOLER,
         Some("25006") => "the server is a standby or read-only: connect to the primary",
         _ => "see the server's log",
     }

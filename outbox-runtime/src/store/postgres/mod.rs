@@ -2,12 +2,15 @@
 
 mod condition;
 mod migrate;
+mod pooler;
 mod transaction;
+mod vacuum;
 
 pub(crate) use self::migrate::MIGRATIONS;
 
 use std::time::Duration;
 
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
 use crate::broker::topology::Binding;
@@ -25,7 +28,7 @@ use crate::outbox::{
 };
 use crate::queue::postgres as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
-use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
+use crate::store::{Condition, NotOwned, Ownership, Pooling, Refused, Sealed, Store, Turn, Vacuum, Writable};
 
 type DbResult<T> = Result<T, sqlx::Error>;
 
@@ -78,6 +81,14 @@ impl Store for Postgres {
 
     async fn probe(connection: &mut PgConnection) -> DbResult<Writable> {
         condition::probe(connection).await
+    }
+
+    async fn pooling(fresh: &mut PgConnection, options: &PgConnectOptions) -> DbResult<Pooling> {
+        pooler::pooling(fresh, options).await
+    }
+
+    async fn vacuum(connection: &mut PgConnection) -> DbResult<Option<Vacuum>> {
+        vacuum::vacuum(connection).await.map(Some)
     }
 
     async fn migrate(connection: &mut PgConnection) -> Result<(), sqlx::migrate::MigrateError> {

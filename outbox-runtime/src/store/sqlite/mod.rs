@@ -19,6 +19,7 @@ pub(crate) use self::migrate::MIGRATIONS;
 
 use std::time::Duration;
 
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use crate::broker::topology::Binding;
@@ -36,7 +37,7 @@ use crate::outbox::{
 };
 use crate::queue::sqlite as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
-use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
+use crate::store::{Condition, NotOwned, Ownership, Pooling, Refused, Sealed, Store, Turn, Vacuum, Writable};
 
 type DbResult<T> = Result<T, sqlx::Error>;
 
@@ -89,6 +90,15 @@ impl Store for Sqlite {
 
     async fn probe(connection: &mut SqliteConnection) -> DbResult<Writable> {
         condition::probe(connection).await
+    }
+
+    async fn pooling(_fresh: &mut SqliteConnection, _options: &SqliteConnectOptions) -> DbResult<Pooling> {
+        Ok(Pooling::Sessions)
+    }
+
+    async fn vacuum(_connection: &mut SqliteConnection) -> DbResult<Option<Vacuum>> {
+        // A row is gone when it is deleted; an old reader holds back the checkpoint, and no scan reads what it keeps.
+        Ok(None)
     }
 
     async fn migrate(connection: &mut SqliteConnection) -> Result<(), sqlx::migrate::MigrateError> {

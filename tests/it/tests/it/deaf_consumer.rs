@@ -158,18 +158,26 @@ async fn acks_that_are_lost_after_the_commit_double_nothing_and_close_no_channel
     runtime.shutdown().await;
 }
 
-/// F08: the network swallows everything, both ways, without an end: noticed within two heartbeats, and after it heals all arrives once.
+/// F08: amqp-rs/lapin#187, #404, #405; gftea/amqprs#125: the network swallows everything, both ways, without an end, for relay and consumer: noticed within
+/// two heartbeats; claims that wait in it are nobody else's; after it heals all arrives once, and nothing is spent.
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_a_network_that_swallows_everything_is_noticed_and_all_arrives_once() {
+    let meter = Meter::install();
     let world = World::new().await;
     let (proxy, url) = Proxy::for_url(world.vhost.url()).await;
     let script = Script::done();
-    let runtime = runtime_at(&world.db.url(), &url, &script, quick()).start().await.unwrap();
+    // Shorter than the hole lasts: the lease holds since it is renewed.
+    let lease = (Duration::from_secs(10), Duration::from_secs(8));
+    let runtime = runtime_at(&world.db.url(), &url, &script, quick()).lease(lease.0, lease.1).start().await.unwrap();
     world.enqueue(0, 20).await;
     world.settled(20, SOON).await;
     proxy.set(Mode::BlackHole(Way::Both));
     let start = Instant::now();
     world.enqueue(20, 60).await;
+    eventually(Duration::from_secs(5), "claims wait in the hole", async || {
+        world.db.count("outbox_messages", "status = 'Processing'").await > 0
+    })
+    .await;
     let both_down = async || {
         let health = runtime.health();
         ["broker consumer", "broker publisher"].iter().all(|part| health.component(part).is_some_and(|part| !part.up))
@@ -182,5 +190,11 @@ async fn heavy_a_network_that_swallows_everything_is_noticed_and_all_arrives_onc
     tokio::time::timeout(SOON, runtime.idle()).await.expect("idle");
     no_doubles(&world.db).await;
     assert!(parked(&world.db).await.is_empty());
+    assert_eq!(world.db.count("outbox_messages", "attempt_count > 0").await, 0, "nothing is spent");
+    assert_eq!(
+        (meter.counter(names::LEASE_LOST, ""), meter.counter(names::LEASE_EXPIRED, "")),
+        (0, 0),
+        "no lease is lost"
+    );
     runtime.shutdown().await;
 }

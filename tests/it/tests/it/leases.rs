@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use outbox::handlers;
 use outbox::telemetry::names;
-use outbox_it::{Mode, Process, Proxy, Way, eventually};
+use outbox_it::{Mode, Process, Proxy, TestDatabase, Way, eventually};
 
 use crate::meter::Meter;
 use crate::producing::{commit, errors, relay, rows, take, tally, tap};
-use crate::world::{OrderCreated, World, builder};
+use crate::scripted::{Act, Script, quick, runtime_at};
+use crate::world::{OrderCreated, World, builder, prepare, settled};
 
 const SOON: Duration = Duration::from_secs(40);
 
@@ -58,6 +59,28 @@ async fn a_batch_slower_than_its_lease_is_not_taken_over() {
     fast.shutdown().await;
     proxy.set(Mode::Pass);
     slow.shutdown().await;
+}
+
+/// F52: the consuming half: oban-bg/oban#1141, riverqueue/river#682: a handler that takes three times as long as the lease of its message, beside another
+/// instance that looks for messages all the time, runs once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_slower_than_its_lease_is_not_run_twice() {
+    let db = TestDatabase::new().await;
+    prepare(&db).await;
+    let script = Script::new(|_, _| Act::sleep(3_000));
+    let lease = (Duration::from_secs(1), Duration::from_millis(500));
+    let start = async || {
+        let builder = runtime_at(&db.url(), "", &script, quick()).broker(outbox::Broker::Database);
+        builder.lease(lease.0, lease.1).start().await.unwrap()
+    };
+    let (one, two) = (start().await, start().await);
+    commit(&db, orders(0, 12)).await;
+    settled(&db, 12, SOON).await;
+    tokio::time::timeout(SOON, one.idle()).await.expect("idle");
+    assert_eq!(script.runs().len(), 12, "each ran once");
+    assert_eq!(db.count("parked_messages", "true").await, 0);
+    one.shutdown().await;
+    two.shutdown().await;
 }
 
 /// R7: whoever lost its claim changes nothing when its confirms come late, and says so.

@@ -8,10 +8,11 @@ use crate::producing::{commit, relay, rows, take, tally, tap};
 use crate::world::{OrderCreated, World, enqueue};
 
 /// F60: dotnetcore/CAP#1419, #1080 (30,000 sent, 45,000 received); spring-projects/spring-modulith#663, #926: the retry picks what is still in flight.
-/// Three relays that the same signal wakes, and writers at the same time: without faults each event is published once.
+/// Three instances start on a table with a backlog, and are woken by signals, polls and sweeps at once while writers go on: without faults each event is
+/// published once, and has one effect.
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_three_relays_publish_each_event_once() {
-    const EVENTS: usize = 6_000;
+    const EVENTS: usize = 10_000;
     let world = World::new().await;
     let wire = world.wire().await;
     let consumer =
@@ -21,17 +22,21 @@ async fn heavy_three_relays_publish_each_event_once() {
     })
     .await;
     tap(&wire, "copies", "orders.events", "#").await;
-    let mut relays = Vec::new();
-    for instance in ["one", "two", "three"] {
-        relays.push(relay(&world).instance(instance).relay_limits(100, 16 << 20).start().await.unwrap());
-    }
+    // A backlog for the first look of all three; and a lease that is swept every second, where each sweep finds the others at work.
+    enqueue(&world.db, 6_000, EVENTS).await;
+    let start = |instance| {
+        let lease = (Duration::from_secs(4), Duration::from_secs(3));
+        relay(&world).instance(instance).relay_limits(100, 16 << 20).lease(lease.0, lease.1).start()
+    };
+    let (one, two, three) = tokio::join!(start("one"), start("two"), start("three"));
+    let relays = [one.unwrap(), two.unwrap(), three.unwrap()];
     // Bulk, and single events that race with their own commit.
     let singles = async {
         for n in 0..500 {
             commit(&world.db, [OrderCreated::number(n).draft()]).await;
         }
     };
-    tokio::join!(enqueue(&world.db, 500, 3_000), enqueue(&world.db, 3_000, EVENTS), singles);
+    tokio::join!(enqueue(&world.db, 500, 3_000), enqueue(&world.db, 3_000, 6_000), singles);
     let minute = Duration::from_secs(90);
     rows(&world.db, "status = 'Published'", EVENTS, minute).await;
     world.settled(EVENTS, minute).await;

@@ -1,9 +1,10 @@
 //! F09: a broker that takes no messages while its alarm lasts.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use outbox::telemetry::names;
-use outbox_it::{OwnBroker, TestDatabase, eventually};
+use outbox_it::{Logs, OwnBroker, Process, TestDatabase, eventually};
 
 use crate::meter::Meter;
 use crate::parked_retry::copy_of;
@@ -11,31 +12,43 @@ use crate::scripted::{Script, parked, quick, runtime_at};
 use crate::world::{enqueue, prepare, settled};
 
 const SOON: Duration = Duration::from_secs(30);
+const QUEUED: usize = 500;
+const ALL: usize = 2_500;
 
-/// F09: during the alarm consumers drain their queue, `health()` and the metric tell it, nothing is spent, an instance stops within its limit; after it
-/// all is published and handled.
+/// F09: eandersson/amqpstorm#118, spring-projects/spring-amqp#673 (acks behind the blocked publisher), rabbitmq/rabbitmq-server#14660: 500 messages in the
+/// queue and 2,000 events pending during the alarm. Consumers drain the queue, `health()` and the metric tell the reason, nothing is spent or parked, the log
+/// stays short, and instances end within their limit, by a call and by SIGTERM; after it all is published and handled.
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_consumers_drain_during_a_memory_alarm_and_an_instance_can_stop() {
-    let meter = Meter::install();
+    let (meter, logs) = (Meter::install(), Logs::capture());
     let (broker, db) = tokio::join!(OwnBroker::start(), TestDatabase::new());
     prepare(&db).await;
     let script = Script::done();
-    let start = async || {
-        let builder = runtime_at(&db.url(), &broker.url(), &script, quick()).shutdown_timeout(Duration::from_secs(8));
-        builder.start().await.unwrap()
-    };
-    // The queue is there and has 300 messages before anybody consumes.
+    let limit = Duration::from_secs(8);
+    let start =
+        async || runtime_at(&db.url(), &broker.url(), &script, quick()).shutdown_timeout(limit).start().await.unwrap();
+    // The queue is there and has its messages before anybody consumes.
     let first = start().await;
     let wire = broker.wire().await;
     eventually(SOON, "the queue is there", async || wire.ready("scripted").await.is_some()).await;
     first.shutdown().await;
-    wire.publish_all("", "scripted", (0..300).map(|n| copy_of(n, &format!("queued-{n}")))).await;
+    wire.publish_all("", "scripted", (0..QUEUED).map(|n| copy_of(n, &format!("queued-{n}")))).await;
     drop(wire);
+    let (database, amqp) = (db.url(), broker.url());
+    let env = [
+        ("DATABASE_URL", database.as_str()),
+        ("AMQP_URL", &amqp),
+        ("OUTBOX_SHUTDOWN_SECONDS", "8"),
+        ("RUST_LOG", "info"),
+    ];
+    let mut child = Process::spawn(Path::new(env!("CARGO_BIN_EXE_relay")), &[], &env);
+    child.wait_for_line("broker connected", SOON).await;
     broker.set_memory_alarm(true).await;
+    let alarm = Instant::now();
 
     let (one, two) = (start().await, start().await);
-    enqueue(&db, 300, 800).await;
-    settled(&db, 300, SOON).await;
+    enqueue(&db, QUEUED, ALL).await;
+    settled(&db, QUEUED, SOON).await;
     let told = async || {
         one.health()
             .component("broker publisher")
@@ -44,16 +57,31 @@ async fn heavy_consumers_drain_during_a_memory_alarm_and_an_instance_can_stop() 
     eventually(SOON, "health tells it", told).await;
     assert_eq!(meter.gauge(names::BROKER_BLOCKED, "role=publisher"), Some(1.0));
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(db.count("effects", "true").await, 300, "the queue is drained, nothing new is published");
+    assert_eq!(
+        db.count("effects", "true").await,
+        i64::try_from(QUEUED).unwrap(),
+        "the queue is drained, nothing new is published"
+    );
     assert_eq!(db.count("outbox_messages", "attempt_count > 0 OR status = 'Published'").await, 0, "nothing is spent");
     let before = Instant::now();
     two.shutdown().await;
-    assert!(before.elapsed() < Duration::from_secs(18), "{:?}", before.elapsed());
+    assert!(before.elapsed() < limit, "{:?}", before.elapsed());
+    let before = Instant::now();
+    child.signal("TERM");
+    let status = child.wait(limit + Duration::from_secs(2)).await;
+    assert_eq!(status.code(), Some(0), "{:#?}", child.lines());
+    println!("the instance ended {:?} after SIGTERM", before.elapsed());
+    assert!(before.elapsed() < limit, "{:?}", before.elapsed());
+    assert!(child.lines().len() < 40, "{:#?}", child.lines());
     assert!(parked(&db).await.is_empty());
+    let said = logs.with(&["WARN", "outbox_runtime"]);
+    assert!(said.len() < 20, "{} lines in {:?}: {said:#?}", said.len(), alarm.elapsed());
 
     broker.set_memory_alarm(false).await;
-    settled(&db, 800, Duration::from_secs(60)).await;
+    settled(&db, ALL, Duration::from_secs(60)).await;
     eventually(SOON, "all is well", async || one.health().ready).await;
-    assert_eq!(db.count("outbox_messages", "attempt_count > 0").await, 0);
+    assert_eq!(meter.gauge(names::BROKER_BLOCKED, "role=publisher"), Some(0.0));
+    assert_eq!(db.count("outbox_messages", "attempt_count > 0 OR status <> 'Published'").await, 0);
+    assert!(parked(&db).await.is_empty());
     one.shutdown().await;
 }
