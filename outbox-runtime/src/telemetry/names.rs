@@ -53,7 +53,7 @@ pub const DEAD_ROWS: &str = "outbox_dead_rows";
 
 /// Gauge, 0 or 1. The runtime hears notifications of the database; without them it looks at every poll interval.
 pub const LISTENING: &str = "outbox_listening";
-/// Counter, wake-ups. A relay that slept was woken. Label `source`: `notification`, `in_process`, or `poll` (nobody told it).
+/// Counter, wake-ups. A relay that slept was woken. Label `source`: `notification` (or its listener came back), `in_process`, or `poll` (nobody told it).
 pub const WAKEUPS: &str = "outbox_wakeups_total";
 
 /// Counter, deliveries. Received from the broker. Label `consumer`.
