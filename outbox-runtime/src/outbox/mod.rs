@@ -1,5 +1,6 @@
 //! The outbox: events written in the caller's own transaction, claimed and settled by the relay.
 
+mod archive;
 mod begin;
 mod columns;
 mod enqueue;
@@ -10,9 +11,15 @@ mod row;
 pub(crate) mod sqlite;
 pub(crate) mod wake;
 
+pub use self::archive::{ArchiveState, ArchiveTable};
 pub use self::begin::begin;
 pub use self::enqueue::{enqueue, enqueue_all, enqueue_on_connection};
 pub use self::row::{ClaimLimits, ClaimedRow, Fate, OutboxStats, STATS_BOUND, Settlement};
+
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) use self::archive::{ARCHIVE_COLUMNS, moved_columns};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) use crate::admin::admin_time;
 
 pub(crate) use self::enqueue::insert;
 

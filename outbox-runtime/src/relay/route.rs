@@ -80,7 +80,12 @@ fn decide<DB: Store>(relay: &Relay<DB>, row: &RoutedRow, prefix: &str, claim: &s
     let budget =
         Budget { unroutable: row.unroutable, attempt_count: row.attempt_count, max_attempts: row.max_attempts };
     let fate = fate(&word, budget);
-    let told = Told { event_id: &row.event_id, event_type: &row.event_type, attempt_count: row.attempt_count };
+    let told = Told {
+        event_id: &row.event_id,
+        event_type: &row.event_type,
+        routing_key: &row.routing_key,
+        attempt_count: row.attempt_count,
+    };
     record(told, &word, &fate, &exchange, row.age, &relay.held);
     match (&word, fate) {
         (Word::Published, _) => None,

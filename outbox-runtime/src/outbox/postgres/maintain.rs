@@ -33,7 +33,8 @@ WITH old AS MATERIALIZED (
 )
 DELETE FROM outbox_messages AS o USING old WHERE o.event_id = old.event_id";
 
-/// Each count is a bounded scan of a partial index; the oldest event is the least of three index heads
+/// Each count is a bounded scan of a partial index; the oldest event is the least of four index heads. A delay counts from its end: an event
+/// that was written for next week is not late before. Ordered events have no delay; theirs is put off while they stand behind another one
 /// (infinite times, which only a row written by hand has, are cut: their difference is an error).
 const STATS: &str = "
 SELECT
@@ -43,8 +44,12 @@ SELECT
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status = 'Failed' LIMIT $1) AS n) AS failed,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Processing' AND locked_until < now() LIMIT $1) AS n) AS expired,
   (SELECT extract(epoch FROM clock_timestamp() - GREATEST(LEAST(since, clock_timestamp()), '0001-01-01'))::float8 FROM (SELECT LEAST(
-      (SELECT enqueued_at FROM outbox_messages WHERE status = 'Pending' ORDER BY next_attempt_at, event_id LIMIT 1),
-      (SELECT min(enqueued_at) FROM (SELECT enqueued_at FROM outbox_messages WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000) AS p),
+      (SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN GREATEST(enqueued_at, next_attempt_at) ELSE enqueued_at END
+       FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at <= now() ORDER BY next_attempt_at, event_id LIMIT 1),
+      (SELECT enqueued_at FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at = 'infinity' ORDER BY next_attempt_at, event_id LIMIT 1),
+      (SELECT min(since) FROM (
+          SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN GREATEST(enqueued_at, next_attempt_at) ELSE enqueued_at END AS since
+          FROM outbox_messages WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000) AS p),
       (SELECT enqueued_at FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1)
   ) AS since) AS oldest_row WHERE since IS NOT NULL) AS oldest";
 

@@ -25,6 +25,12 @@ fn of_code(code: Option<&str>) -> Option<Condition> {
     }
 }
 
+/// An undefined table or column.
+pub(super) fn lacks_tables(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    matches!(code.as_deref(), Some("42P01" | "42703"))
+}
+
 pub(super) fn cure(code: Option<&str>) -> &'static str {
     match code {
         Some("28P01" | "28000") => "check user and password in the URL, and the server's pg_hba.conf",

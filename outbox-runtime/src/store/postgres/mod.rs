@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
+use crate::admin::{self, Action, Found, RawCounts, Scan, Scanned};
 use crate::broker::topology::Binding;
 use crate::error::EnqueueError;
 use crate::event::draft::Content;
@@ -19,7 +20,7 @@ use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::postgres as outbox;
-use crate::outbox::{ClaimLimits, ClaimedRow, OutboxStats, Settlement};
+use crate::outbox::{ArchiveState, ArchiveTable, ClaimLimits, ClaimedRow, OutboxStats, Settlement};
 use crate::queue::postgres as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, RoutedRow};
 use crate::store::{Condition, NotOwned, Ownership, Refused, Sealed, Store, Turn, Writable};
@@ -128,8 +129,66 @@ impl Store for Postgres {
         outbox::purge_published(connection, keep, limit).await
     }
 
+    async fn archive_published(
+        connection: &mut PgConnection,
+        table: &ArchiveTable,
+        after: Duration,
+        limit: i64,
+    ) -> DbResult<u64> {
+        outbox::archive_published(connection, table, after, limit).await
+    }
+
+    async fn prepare_archive(
+        connection: &mut PgConnection,
+        table: &ArchiveTable,
+        create: bool,
+    ) -> DbResult<ArchiveState> {
+        outbox::prepare_archive(connection, table, create).await
+    }
+
     async fn outbox_stats(connection: &mut PgConnection) -> DbResult<OutboxStats> {
         outbox::outbox_stats(connection).await
+    }
+
+    fn lacks_tables(error: &sqlx::Error) -> bool {
+        condition::lacks_tables(error)
+    }
+
+    async fn admin_counts(connection: &mut PgConnection, bound: i64) -> DbResult<RawCounts> {
+        outbox::admin::counts(connection, bound).await
+    }
+
+    async fn admin_scan(connection: &mut PgConnection, scan: &Scan) -> DbResult<Scanned> {
+        outbox::admin::scan(connection, scan).await
+    }
+
+    async fn admin_show(
+        connection: &mut PgConnection,
+        event_id: &str,
+        payload: bool,
+    ) -> DbResult<Option<admin::Event>> {
+        outbox::admin::show(connection, event_id, payload).await
+    }
+
+    async fn admin_now(connection: &mut PgConnection) -> DbResult<i64> {
+        outbox::admin::now(connection).await
+    }
+
+    async fn admin_act(connection: &mut PgConnection, action: &Action, ids: &[String]) -> DbResult<Vec<Found>> {
+        outbox::admin::act(connection, action, ids).await
+    }
+
+    async fn admin_pull(connection: &mut PgConnection, keys: &[(String, String)]) -> DbResult<u64> {
+        outbox::admin::pull(connection, keys).await
+    }
+
+    async fn flush_from_here(_connection: &mut PgConnection) -> DbResult<Option<i64>> {
+        // Each statement asks for the flush itself.
+        Ok(None)
+    }
+
+    async fn flush_as_before(_connection: &mut PgConnection, _before: Option<i64>) -> DbResult<()> {
+        Ok(())
     }
 
     async fn insert_inbox(
