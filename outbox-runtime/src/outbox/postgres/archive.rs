@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Transaction};
 
 use crate::outbox::postgres::claim::millis;
+use crate::outbox::postgres::through_indexes;
 use crate::outbox::{ARCHIVE_COLUMNS, ArchiveState, ArchiveTable, moved_columns};
 
 /// One statement: a row is in one of the two tables at every moment, and never in both. The flush is asked for: what was deleted here must be there.
@@ -78,7 +79,9 @@ pub(crate) async fn archive_published(
     after: Duration,
     limit: i64,
 ) -> Result<u64, sqlx::Error> {
-    let done = sqlx::query(move_sql(table)).bind(millis(after)).bind(limit).execute(connection).await?;
+    let mut tx = through_indexes::change(connection).await?;
+    let done = sqlx::query(move_sql(table)).bind(millis(after)).bind(limit).execute(&mut *tx).await?;
+    tx.commit().await?;
     Ok(done.rows_affected())
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::{PgConnection, Row};
 
 use crate::outbox::postgres::claim::millis;
+use crate::outbox::postgres::through_indexes;
 use crate::outbox::{OutboxStats, STATS_BOUND};
 
 const PUT_BACK_EXPIRED: &str = "
@@ -66,11 +67,16 @@ pub(crate) async fn purge_published(
     keep: Duration,
     limit: i64,
 ) -> Result<u64, sqlx::Error> {
-    Ok(sqlx::query(PURGE_PUBLISHED).bind(millis(keep)).bind(limit).execute(connection).await?.rows_affected())
+    let mut tx = through_indexes::change(connection).await?;
+    let done = sqlx::query(PURGE_PUBLISHED).bind(millis(keep)).bind(limit).execute(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(done.rows_affected())
 }
 
 pub(crate) async fn outbox_stats(connection: &mut PgConnection) -> Result<OutboxStats, sqlx::Error> {
-    let row = sqlx::query(STATS).bind(STATS_BOUND).fetch_one(connection).await?;
+    let mut tx = through_indexes::look(connection).await?;
+    let row = sqlx::query(STATS).bind(STATS_BOUND).fetch_one(&mut *tx).await?;
+    tx.commit().await?;
     let count = |name: &str| row.try_get::<i64, _>(name).map(|n| u64::try_from(n).unwrap_or(0));
     Ok(OutboxStats {
         pending: count("pending")?,

@@ -6,6 +6,7 @@ mod claim;
 mod insert;
 mod maintain;
 mod settle;
+mod through_indexes;
 
 pub(crate) use self::archive::{archive_published, prepare_archive};
 pub(crate) use self::claim::{claim, millis, renew};

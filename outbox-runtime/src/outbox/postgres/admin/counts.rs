@@ -6,6 +6,7 @@ use sqlx::{PgConnection, Row};
 
 use super::summary::{micros, status};
 use crate::admin::RawCounts;
+use crate::outbox::postgres::through_indexes;
 
 const BY_TYPE: &str = "
 SELECT 'Pending' AS status, event_type, count(*) AS events FROM (
@@ -76,12 +77,14 @@ pub(crate) async fn now(connection: &mut PgConnection) -> Result<i64, sqlx::Erro
 }
 
 pub(crate) async fn counts(connection: &mut PgConnection, bound: i64) -> Result<RawCounts, sqlx::Error> {
-    let rows = sqlx::query(BY_TYPE).bind(bound).fetch_all(&mut *connection).await?;
+    let mut tx = through_indexes::look(connection).await?;
+    let rows = sqlx::query(BY_TYPE).bind(bound).fetch_all(&mut *tx).await?;
     let by_type = rows
         .iter()
         .map(|row| Ok((status(row, "status")?, row.try_get("event_type")?, events(row.try_get("events")?))))
         .collect::<Result<_, sqlx::Error>>()?;
-    let row = sqlx::query(FIGURES).bind(bound).fetch_one(connection).await?;
+    let row = sqlx::query(FIGURES).bind(bound).fetch_one(&mut *tx).await?;
+    tx.commit().await?;
     let figure = |name: &str| row.try_get::<i64, _>(name).map(events);
     let (now, since) = (row.try_get::<i64, _>("now")?, row.try_get::<Option<i64>, _>("since")?);
     let published: Option<f64> = row.try_get("published")?;

@@ -4,6 +4,7 @@ use sqlx::{PgConnection, Postgres, QueryBuilder, Row};
 
 use super::summary::{SUMMARY, event};
 use crate::admin::{Path, Placed, Scan, Scanned};
+use crate::outbox::postgres::through_indexes;
 
 /// What is read is bounded by the inner LIMIT, whatever the filter lets through; the last row that was read comes along, so that the next look
 /// goes on there.
@@ -100,7 +101,9 @@ fn bound(rows: usize) -> i64 {
 
 pub(crate) async fn scan(connection: &mut PgConnection, scan: &Scan) -> Result<Scanned, sqlx::Error> {
     // Not kept as a prepared statement: there are many shapes of it, and a plan for the values at hand is the right one.
-    let rows = statement(scan).build().persistent(false).fetch_all(connection).await?;
+    let mut tx = through_indexes::look(connection).await?;
+    let rows = statement(scan).build().persistent(false).fetch_all(&mut *tx).await?;
+    tx.commit().await?;
     let placed = rows.iter().map(|row| {
         let (key, fits, read) = (row.try_get("key")?, row.try_get("fits")?, row.try_get("read")?);
         Ok(Placed { event: event(row)?, key, fits, read })
