@@ -65,7 +65,7 @@ impl<DB: Store> Admin<DB> {
         let acted = self.act(Action::Discard, selection.into(), reason_problem(reason)).await;
         let (report, unsure) = match &acted {
             Ok(report) => (Some(report), &[][..]),
-            Err(AdminError::Interrupted { report, unsure, .. }) => (Some(report), &unsure[..]),
+            Err(AdminError::Interrupted { report, unsure, .. }) => (Some(&**report), &unsure[..]),
             Err(_) => (None, &[][..]),
         };
         for row in report.iter().flat_map(|report| &report.rows).filter(|row| row.outcome == RowOutcome::Done) {
@@ -137,7 +137,7 @@ impl<DB: Store> Admin<DB> {
                 if report.rows.is_empty() && unsure.is_empty() {
                     return Err(AdminError::database::<DB>("acting on events", source));
                 }
-                Err(AdminError::Interrupted { report, unsure, source })
+                Err(AdminError::Interrupted { report: Box::new(report), unsure, source })
             }
         }
     }

@@ -26,7 +26,7 @@ pub enum AdminError {
     /// The database refused or was lost during an action. What is in the report is durable.
     Interrupted {
         /// What was done before.
-        report: Report,
+        report: Box<Report>,
         /// The rows for which the answer of the database is missing: each was changed or not. Asking again is safe: what was done is not done twice.
         unsure: Vec<String>,
         /// What the database said.

@@ -273,3 +273,40 @@ async fn a_discarded_event_is_in_the_log_and_no_payload_is_anywhere() {
         assert!(!text.contains("4111-secret") && !text.contains("hunter2secret"), "{text}");
     }
 }
+
+/// The statements that docs/operations.md gives to a person: the archive is the one that the runtime would make, and each action does what it says.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sql_of_the_docs_does_what_it_says() {
+    let docs = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md")).unwrap();
+    let blocks: Vec<&str> = docs.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let block = |with: &str| *blocks.iter().find(|block| block.contains(with)).expect(with);
+    let db = TestDatabase::new().await;
+    prepare(&db).await;
+    db.execute(block("CREATE TABLE published_events")).await;
+    let mut connection = db.pool().acquire().await.unwrap();
+    let table = outbox_runtime::outbox::ArchiveTable::parse("published_events").unwrap();
+    let state = Postgres::prepare_archive(&mut connection, &table, false).await.unwrap();
+    assert_eq!(state, outbox_runtime::outbox::ArchiveState::Ready);
+    let own = outbox_runtime::outbox::ArchiveTable::parse("own_events").unwrap();
+    Postgres::prepare_archive(&mut connection, &own, true).await.unwrap();
+    let columns = "SELECT count(*) FROM (SELECT column_name, data_type, is_nullable, collation_name, ordinal_position FROM information_schema.columns
+                   WHERE table_name IN ('published_events', 'own_events') GROUP BY 1, 2, 3, 4, 5 HAVING count(*) = 2) AS same";
+    assert_eq!(db.number(columns).await, 18, "the same columns, types and order");
+
+    let actions: Vec<&str> = block("-- retry now").split("-- ").skip(1).collect();
+    for (action, before, after) in [
+        ("retry now", "'Failed', NULL", "status = 'Pending' AND next_attempt_at <= now() AND attempt_count = 0"),
+        ("let later", "'Failed', NULL", "status = 'Failed' AND skipped"),
+        ("not tried", "'Pending', NULL", "status = 'Failed' AND last_error LIKE 'failed by an operator%'"),
+        ("publish again", "'Published', now()", "status = 'Pending' AND published_at IS NULL"),
+        ("for good", "'Failed', NULL", ""),
+    ] {
+        db.execute(&format!("DELETE FROM outbox_messages; {INSERT} VALUES ('mine', 'line', 'one', 1, 't', 'e', 'k', '{{}}', 2, {before}, now(), 'x', NULL, NULL)")).await;
+        let sql = actions.iter().find(|sql| sql.starts_with(action)).expect(action);
+        let (_, sql) = sql.split_once('\n').unwrap();
+        db.execute(&sql.replace("'..'", "'mine'")).await;
+        let want = i64::from(!after.is_empty());
+        let after = if after.is_empty() { "true" } else { after };
+        assert_eq!(db.count("outbox_messages", after).await, want, "{action}: {sql}");
+    }
+}

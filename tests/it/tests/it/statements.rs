@@ -58,7 +58,9 @@ async fn heavy_statements_stay_within_their_budgets() {
         .await;
     assert!(rows >= 1, "the claim was seen");
     let claims = calls(&db, CLAIM).await;
-    let others = calls(&db, "outbox_messages").await - claims - calls(&db, SETTLE).await;
+    // The test itself looks as often as it takes.
+    let looks = calls(&db, "^SELECT count.* FROM outbox_messages WHERE status = ").await;
+    let others = calls(&db, "outbox_messages").await - claims - calls(&db, SETTLE).await - looks;
     // Sweeps, figures and retention are per interval; renewals too.
     assert!(others <= 12, "{others} statements beside claim and settle in a run of a few seconds");
     relay.shutdown().await;
