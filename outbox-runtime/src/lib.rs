@@ -4,6 +4,8 @@
     allow(dead_code, unused_imports, reason = "what a database or a broker that is not compiled in would use")
 )]
 
+pub mod admin;
+pub mod alert;
 mod backoff;
 pub mod broker;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -31,6 +33,7 @@ mod window;
 #[path = "private.rs"]
 pub mod __private;
 
+pub use crate::alert::{Alert, AlertAnswer};
 pub use crate::broker::{Broker, Declare};
 pub use crate::error::{
     BoxError, Class, Classify, EnqueueError, Error, HandlerError, Problem, Result, StartError, StartProblem,
@@ -44,7 +47,8 @@ pub use crate::handler::{
 };
 pub use crate::outbox::{Cancel, EventStatus, begin, cancel, cancel_on_connection, enqueue_all, enqueue_on_connection};
 pub use crate::runtime::{
-    ComponentHealth, ConsumerOptions, Database, Health, Migrations, Role, Runtime, RuntimeBuilder, migrate,
+    Archive, ComponentHealth, ConsumerOptions, Database, Health, Migrations, Retention, Role, Runtime, RuntimeBuilder,
+    migrate,
 };
 pub use crate::store::Store;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
+use crate::alert::Alert;
 use crate::backoff::Backoff;
 use crate::broker::rabbitmq::connection::Link;
 use crate::broker::rabbitmq::consume::{AckHandle, Subscription, subscribe, take};
@@ -78,11 +79,12 @@ async fn drain<DB: Store>(
     given_up: &CancellationToken,
 ) -> String {
     let mut look = tokio::time::interval(LOOK);
+    let mut told = 0;
     loop {
         tokio::select! {
             biased;
             () = consumer.stopping.cancelled() => return String::new(),
-            _ = look.tick() => unreadable(consumer, link).await,
+            _ = look.tick() => unreadable(consumer, link, &mut told).await,
             delivery = subscription.stream.next() => match delivery {
                 Some(Ok(delivery)) => {
                     let (raw, ack) = take(delivery);
@@ -104,11 +106,19 @@ async fn move_one<DB: Store>(consumer: &Consumer<DB>, raw: RawMessage, ack: AckH
     }
 }
 
-async fn unreadable<DB: Store>(consumer: &Consumer<DB>, link: &Link) {
+async fn unreadable<DB: Store>(consumer: &Consumer<DB>, link: &Link, told: &mut u32) {
     let queue = unreadable_queue(&consumer.queue);
     let Ok((_, connection)) = link.connection() else { return };
     if let Ok(messages) = depth(&connection, &queue).await {
         metrics::gauge!(names::UNREADABLE, "consumer" => consumer.plan.name.clone()).set(messages);
+        if messages > *told {
+            consumer.board.alerts().raise(|| Alert::Unreadable {
+                consumer: consumer.plan.name.clone(),
+                queue: queue.clone(),
+                messages,
+            });
+        }
+        *told = messages;
         if messages > 0 {
             tracing::error!(consumer = %consumer.plan.name, %queue, messages, "messages that could not even be parked wait for an operator");
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::alert::Alert;
 use crate::consumer::Consumer;
 use crate::consumer::deliver::{Delivered, Lost, wait_for_database};
 use crate::consumer::identify::{Incoming, Rejected, identify};
@@ -189,6 +190,12 @@ impl<DB: Store> Consumer<DB> {
             }
             ParkedStatus::Dead => {
                 metrics::counter!(names::DEAD, &labels).increment(1);
+                self.board.alerts().raise(|| Alert::MessageDead {
+                    consumer: self.plan.name.clone(),
+                    event_id: parked.event_id.clone(),
+                    reason: parked.reason.as_str().to_owned(),
+                    error: parked.error.clone(),
+                });
                 tracing::error!(
                     consumer = %self.plan.name, event_id = parked.event_id, event = parked.event_type,
                     reason = parked.reason.as_str(), error = parked.error, "a message is Dead; it waits in parked_messages"

@@ -7,6 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::alert::Alert;
 use crate::consumer::Consumer;
 use crate::consumer::attempt::{self, ENDED, End, Origin};
 use crate::consumer::decide::{Decision, FailureKind, decide};
@@ -279,6 +280,12 @@ async fn end<DB: Store>(consumer: &Consumer<DB>, row: &ParkedRow, claim_id: &str
         Reparked::Dead { reason, error } => {
             metrics::counter!(names::DEAD, "consumer" => consumer.plan.name.clone(), "reason" => reason.as_str())
                 .increment(1);
+            consumer.board.alerts().raise(|| Alert::MessageDead {
+                consumer: consumer.plan.name.clone(),
+                event_id: row.event_id.clone(),
+                reason: reason.as_str().to_owned(),
+                error: Some(error.clone()),
+            });
             tracing::error!(consumer = %consumer.plan.name, parked_id = row.parked_id, event_id = row.event_id, reason = reason.as_str(), %error, "a message is Dead; it waits in parked_messages");
         }
         Reparked::PutBack { .. } => {}

@@ -1,5 +1,6 @@
 //! The outbox: events written in the caller's own transaction, claimed and settled by the relay.
 
+mod archive;
 mod begin;
 mod cancel;
 mod columns;
@@ -14,6 +15,7 @@ pub(crate) mod sqlite;
 mod status;
 pub(crate) mod wake;
 
+pub use self::archive::{ArchiveState, ArchiveTable};
 pub use self::begin::begin;
 pub use self::cancel::{Cancel, Standing, cancel, cancel_on_connection};
 pub use self::enqueue::{enqueue, enqueue_all, enqueue_on_connection};
@@ -22,9 +24,13 @@ pub use self::row::{
 };
 pub use self::status::EventStatus;
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) use self::archive::{ARCHIVE_COLUMNS, moved_columns};
 pub(crate) use self::ear::{Ear, Heard};
 pub(crate) use self::enqueue::insert;
 pub(crate) use self::listen::{Deaf, ListenFrom};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) use crate::admin::admin_time;
 
 /// The texts of the relay's statements on PostgreSQL, for the test of their plans.
 #[cfg(feature = "postgres")]

@@ -1,4 +1,4 @@
-//! What the relay does at intervals: renew leases, put back expired ones, delete old rows, measure.
+//! What the relay does at intervals: renew leases, put back expired ones, delete or move old rows, measure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,15 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::outbox::{LineCursor, wake};
-use crate::relay::Relay;
+use crate::relay::{Expiry, Relay};
 use crate::store::Store;
 use crate::store::session::{Session, within};
 use crate::telemetry::{Repeated, names};
 
 /// Rows of one maintenance statement.
 const CHUNK: i64 = 1_000;
-const PURGE_INTERVAL: Duration = Duration::from_secs(30);
+/// The longest and the shortest pause between two rounds of retention.
+const RETENTION_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 const STATS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Renews the leases of everything in flight, three times in their length (R2). Goes on during shutdown, as long as batches live.
@@ -55,13 +56,16 @@ async fn drained<DB: Store>(relay: &Relay<DB>) {
     }
 }
 
-/// Sweeps, retention and figures.
+/// Sweeps and figures, and beside them retention: a table that has much to give up must not keep an expired lease from being put back.
 pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
+    tokio::join!(sweep(&relay), retention(&relay));
+}
+
+async fn sweep<DB: Store>(relay: &Relay<DB>) {
     let sweep = (relay.config.lease / 4).min(Duration::from_secs(2));
     let mut tick = interval(sweep);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut purged, mut measured) = (None::<Instant>, None::<Instant>);
-    let due = |last: &Option<Instant>, interval: Duration| last.is_none_or(|at| at.elapsed() >= interval);
+    let mut measured = None::<Instant>;
     let mut trouble = Repeated::new();
     let mut cursor = None;
     loop {
@@ -70,15 +74,11 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
             () = relay.stop.cancelled() => return,
         }
         let round = async {
-            put_back(&relay).await?;
-            release_waiting(&relay, &mut cursor).await?;
-            if due(&measured, STATS_INTERVAL) {
-                measure(&relay).await?;
+            put_back(relay).await?;
+            release_waiting(relay, &mut cursor).await?;
+            if measured.is_none_or(|at| at.elapsed() >= STATS_INTERVAL) {
+                measure(relay).await?;
                 measured = Some(Instant::now());
-            }
-            if due(&purged, PURGE_INTERVAL) {
-                purge(&relay).await?;
-                purged = Some(Instant::now());
             }
             Ok::<(), sqlx::Error>(())
         };
@@ -123,18 +123,51 @@ async fn release_waiting<DB: Store>(relay: &Relay<DB>, cursor: &mut Option<LineC
     Ok(())
 }
 
-async fn purge<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
+/// Rounds of retention: often where rows stay only for a moment.
+async fn retention<DB: Store>(relay: &Relay<DB>) {
+    let (shortest, longest) = RETENTION_INTERVAL;
+    let mut tick = interval((relay.config.retention.after / 10).clamp(shortest, longest));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut trouble = Repeated::new();
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = relay.stop.cancelled() => return,
+        }
+        match clear_out(relay).await {
+            Ok(()) => drop(trouble.clear()),
+            Err(error) => {
+                if let Some(count) = trouble.note(&error.to_string()) {
+                    tracing::warn!(%error, failures = count, "retention of the outbox failed; trying again");
+                }
+            }
+        }
+    }
+}
+
+/// Chunk after chunk until nothing is old. The pause is as long as the statement was: retention takes at most half of one connection's time,
+/// which is several times the rate at which a relay publishes.
+async fn clear_out<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
+    let Expiry { after, archive } = &relay.config.retention;
     while !relay.stop.is_cancelled() {
         let mut session = Session::writer(&relay.pool).await?;
-        let statement = DB::purge_published(session.connection()?, relay.config.keep, CHUNK);
-        let result = within(relay.config.statement, statement).await;
+        let begun = Instant::now();
+        let result = match archive {
+            Some(table) => {
+                let statement = DB::archive_published(session.connection()?, table, *after, CHUNK);
+                within(relay.config.statement, statement).await
+            }
+            None => {
+                let statement = DB::purge_published(session.connection()?, *after, CHUNK);
+                within(relay.config.statement, statement).await
+            }
+        };
         let count = session.finish(result)?;
-        metrics::counter!(names::PURGED).increment(count);
+        metrics::counter!(if archive.is_some() { names::ARCHIVED } else { names::PURGED }).increment(count);
         if count < CHUNK.unsigned_abs() {
             return Ok(());
         }
-        // Retention never competes with the claim for long.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(begun.elapsed().clamp(Duration::from_millis(5), Duration::from_millis(200))).await;
     }
     Ok(())
 }

@@ -34,14 +34,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::broker::{Declare, Transport};
-use crate::outbox::Ear;
 #[cfg(feature = "rabbitmq")]
 use crate::outbox::Settlement;
+use crate::outbox::{ArchiveTable, Ear};
+use crate::relay::record::Tell;
 use crate::runtime::health::Board;
 use crate::runtime::supervise::supervise;
 use crate::store::Store;
 use crate::store::session::{Session, within};
-use crate::telemetry::RepeatedBy;
 #[cfg(feature = "rabbitmq")]
 use crate::window::Permit;
 use crate::window::Window;
@@ -65,12 +65,21 @@ pub(crate) struct RelayConfig {
     pub(crate) confirm: Duration,
     /// The longest pause between two scans.
     pub(crate) poll: Duration,
-    /// How long published rows are kept.
-    pub(crate) keep: Duration,
+    /// What becomes of published rows.
+    pub(crate) retention: Expiry,
     /// Whether a published row is deleted at once.
     pub(crate) delete_published: bool,
     /// How long one statement may take.
     pub(crate) statement: Duration,
+}
+
+/// What becomes of published rows, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Expiry {
+    /// How long they stay.
+    pub(crate) after: Duration,
+    /// Where they go then; `None`: nowhere.
+    pub(crate) archive: Option<ArchiveTable>,
 }
 
 /// Rows of one claim that are published on one channel.
@@ -103,8 +112,8 @@ pub(crate) struct Relay<DB: Store> {
     /// Who publishes reads it; who looks for the row that closes connections writes it: nobody else may be on the connection then.
     #[cfg(feature = "rabbitmq")]
     pub(crate) alone: tokio::sync::RwLock<()>,
-    /// One log line per event type that is held, not per event.
-    pub(crate) held: RepeatedBy,
+    /// Where it tells of events that are held or Failed.
+    pub(crate) held: Tell,
     /// Whether the relay sleeps, to be told to those who enqueue.
     pub(crate) announcer: announce::Announcer,
     /// What it tells consumers of other processes, where the database is the broker.
@@ -129,11 +138,11 @@ impl<DB: Store> Relay<DB> {
             config,
             pool,
             transport,
-            board,
             window,
             #[cfg(feature = "rabbitmq")]
             destinations: destination::Destinations::default(),
-            held: RepeatedBy::default(),
+            held: Tell::new(board.alerts().clone()),
+            board,
             announcer: announce::Announcer::default(),
             teller: tell::Teller::default(),
             ear,

@@ -84,7 +84,12 @@ fn decide<DB: Store>(relay: &Relay<DB>, row: &RoutedRow, prefix: &str, claim: &s
         (Some(defect), false) => Word::Refused(defect.clone()),
     };
     let fate = fate(&word, &row.budget, row.age);
-    let told = Told { event_id: &row.event_id, event_type: &row.event_type, attempt_count: row.budget.attempt_count };
+    let told = Told {
+        event_id: &row.event_id,
+        event_type: &row.event_type,
+        routing_key: &row.routing_key,
+        attempt_count: row.budget.attempt_count,
+    };
     record(told, &word, &fate, &exchange, row.age, &relay.held);
     match (&word, fate) {
         (Word::Published, _) => None,

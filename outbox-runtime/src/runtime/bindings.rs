@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::Pool;
 
+use crate::alert::Alert;
 use crate::backoff::Backoff;
 use crate::broker::topology::{Binding, Topology};
 use crate::broker::{Declare, EntityProblem};
@@ -56,6 +57,11 @@ pub(super) async fn until_declared<DB: Store>(
         let error = match declare(pool, topology, mode).await {
             Ok(problems) => {
                 for problem in &problems {
+                    board.alerts().raise(|| Alert::BrokerEntity {
+                        entity: problem.entity.clone(),
+                        problem: problem.problem.clone(),
+                        cure: problem.cure.clone(),
+                    });
                     tracing::error!(entity = %problem.entity, problem = %problem.problem, cure = %problem.cure, "the broker \"database\" lacks something");
                 }
                 match problems.first() {

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::alert::{Alert, AlertAnswer, AlertHook};
 use crate::broker::{Broker, Declare};
 use crate::error::{Result, StartError, StartProblem};
 use crate::event::name;
 use crate::handler::{HandlerDescriptor, StateMap};
+use crate::outbox::ArchiveTable;
 use crate::registry::settings::OwnedSettings;
 use crate::runtime::options::Hidden;
+use crate::runtime::retention::{Retention, RetentionPlan};
 use crate::runtime::{ConsumerOptions, Database, Migrations, Role, Runtime, env};
 
 /// Configures a [`Runtime`]. Nothing is checked before [`start`](Self::start), which reports every problem at once.
@@ -36,8 +39,9 @@ pub struct RuntimeBuilder {
     pub(crate) lease: Duration,
     pub(crate) confirm_timeout: Duration,
     pub(crate) poll_interval: Duration,
-    pub(crate) keep_published: Duration,
+    pub(crate) retention: Retention,
     pub(crate) dedup_window: Duration,
+    pub(crate) alert_hook: Option<AlertHook>,
     pub(crate) batch: usize,
     pub(crate) window_bytes: usize,
 }
@@ -68,15 +72,16 @@ impl RuntimeBuilder {
             lease: Duration::from_secs(60),
             confirm_timeout: Duration::from_secs(30),
             poll_interval: Duration::from_secs(1),
-            keep_published: DAY * 7,
+            retention: Retention::default(),
             dedup_window: DAY * 30,
+            alert_hook: None,
             batch: 500,
             window_bytes: 16 * 1024 * 1024,
         }
     }
 
     /// Reads `DATABASE_URL`, `OUTBOX_LISTEN_URL`, `AMQP_URL` or `OUTBOX_BROKER=database`, `OUTBOX_BROKER_MOVED_FROM` (`database`), `OUTBOX_ROLE` (`all`, `relay`, `consume`, `publish-only`), `OUTBOX_NAMESPACE`, `OUTBOX_CONSUMERS` (names with
-    /// commas), `OUTBOX_AMQP_CA_FILE`, `OUTBOX_MIGRATIONS` (`run`, `check`, `off`), `OUTBOX_DECLARE` (`on`, `passive`, `off`), `OUTBOX_FAIL_FAST`, `OUTBOX_INSTANCE` and
+    /// commas), `OUTBOX_AMQP_CA_FILE`, `OUTBOX_MIGRATIONS` (`run`, `check`, `off`), `OUTBOX_DECLARE` (`on`, `passive`, `off`), `OUTBOX_RETENTION` (`keep:7d`, `delete`, `archive:table`, `archive:table:7d`), `OUTBOX_FAIL_FAST`, `OUTBOX_INSTANCE` and
     /// `OUTBOX_SHUTDOWN_SECONDS`; what is not set stays as it was.
     ///
     /// # Errors
@@ -223,15 +228,42 @@ impl RuntimeBuilder {
         self
     }
 
-    /// How long published rows are kept. Default: 7 days.
-    pub fn keep_published(mut self, keep: Duration) -> Self {
-        self.keep_published = keep;
+    /// What becomes of published rows. Default: they are kept for 7 days.
+    pub fn retention(mut self, retention: impl Into<Retention>) -> Self {
+        self.retention = retention.into();
         self
     }
 
     /// How long dedup records are kept; older events are parked instead of being handled. Default: 30 days.
     pub fn dedup_window(mut self, window: Duration) -> Self {
         self.dedup_window = window;
+        self
+    }
+
+    /// Calls this with what a person has to act on: an event that is held or Failed, a message that is Dead, ..
+    ///
+    /// It runs on the tokio runtime on which the runtime is started, one alert after the other, each for at most 10 seconds. A panic, an error or a slow
+    /// callback stops and delays nothing: at most 1,000 alerts wait, and what does not fit is counted (`outbox_alerts_dropped_total`) and logged.
+    /// Alerts are not kept across a crash: the metrics and the tables are the truth.
+    ///
+    /// ```
+    /// # extern crate outbox_runtime as outbox;
+    /// use outbox::{Alert, Runtime};
+    ///
+    /// let builder = Runtime::builder().on_alert(|alert: Alert| async move {
+    ///     match &alert {
+    ///         Alert::EventFailed { event_id, .. } => eprintln!("page somebody: {event_id} was not published"),
+    ///         other => eprintln!("{other}"),
+    ///     }
+    /// });
+    /// # let _ = builder;
+    /// ```
+    pub fn on_alert<F, Fut>(mut self, callback: F) -> Self
+    where
+        F: Fn(Alert) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: AlertAnswer> + Send + 'static,
+    {
+        self.alert_hook = Some(AlertHook::new(callback));
         self
     }
 
@@ -334,6 +366,15 @@ impl RuntimeBuilder {
                 "relay_limits",
                 format!("{} rows, {} bytes", self.batch, self.window_bytes),
                 "use 1 to 10,000 rows and more than 0 bytes",
+            );
+        }
+        if let RetentionPlan::Archive { table, .. } = &self.retention.plan
+            && let Err(wrong) = ArchiveTable::parse(table)
+        {
+            problem(
+                "retention",
+                format!("the archive's name {wrong}"),
+                "name a table of your own for it, such as `published_events`",
             );
         }
         if self.poll_interval.is_zero() {

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::alert::{self, Alert, Alerts};
 use crate::broker::topology::{Topology, qualified};
 use crate::broker::{Declare, Transport};
 use crate::consumer::gate::Gate;
@@ -21,7 +22,7 @@ use crate::relay::Relay;
 use crate::runtime::health::Board;
 use crate::runtime::listen::{self, Listening};
 use crate::runtime::prepare::{Prepare, Unprepared};
-use crate::runtime::setup::{Setup, relay_config, topology};
+use crate::runtime::setup::{Setup, archive, relay_config, topology};
 use crate::runtime::supervise::supervise;
 use crate::runtime::{Health, bindings, vacuum};
 use crate::store::session::{Session, within};
@@ -82,11 +83,15 @@ impl<DB: Store> Running<DB> {
             .enable_all()
             .build()
             .map_err(|error| Error::forced(format!("the engine's thread cannot be started: {error}")))?;
-        let board = Arc::new(Board::default());
+        let (alerts, alert_worker) = match builder.alert_hook.clone().map(alert::queue) {
+            Some((alerts, worker)) => (alerts, Some(worker)),
+            None => (Alerts::default(), None),
+        };
+        let board = Arc::new(Board::new(alerts));
         let (stopping, abort, ending) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
         let topology = Arc::new(topology(&setup));
         #[cfg(feature = "rabbitmq")]
-        let links = crate::runtime::links::Links::new(&setup, &topology);
+        let links = crate::runtime::links::Links::new(&setup, &topology, board.alerts());
         let (sink, source) = match &builder.broker {
             Some(crate::Broker::Database) => (Some(Transport::Database), Some(Transport::Database)),
             #[cfg(feature = "rabbitmq")]
@@ -175,12 +180,19 @@ impl<DB: Store> Running<DB> {
             thread: Mutex::new(None),
             ended: CancellationToken::new(),
         });
+        if let Some(worker) = alert_worker {
+            // On the service's own runtime, until everything else has ended.
+            let (board, ending) = (Arc::clone(&running.board), running.ending.clone());
+            let make = move || Arc::clone(&worker).run(ending.clone());
+            running.connections.spawn(supervise("alerts".to_owned(), board, running.ending.clone(), make));
+        }
         let prepare = Prepare {
             pool: setup.pool,
             migrations: builder.migrations,
             broker_kind: setup.broker_kind,
             moved_from: builder.moved_from.as_ref().map(crate::Broker::kind),
             owns: builder.role.relays() || builder.role.consumes(),
+            archive: archive(&builder.retention).filter(|_| builder.role.relays()),
             shown: setup.shown,
         };
         let engine = thread.handle().clone();
@@ -317,6 +329,10 @@ impl<DB: Store> Running<DB> {
             }
             if let Some(why) = ownership.lost() {
                 tracing::error!(%why, "stopping");
+                self.board.alerts().raise(|| Alert::DatabaseUnusable {
+                    problem: why.clone(),
+                    cure: "restore the file if you still have it, and start the service again".to_owned(),
+                });
                 self.board.down("database", why);
                 break;
             }

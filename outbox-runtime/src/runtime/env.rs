@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::broker::{Broker, Declare};
 use crate::error::{StartError, StartProblem, shown};
-use crate::runtime::{Migrations, Role, RuntimeBuilder};
+use crate::runtime::{Migrations, Role, RuntimeBuilder, retention};
 
 /// Reads what is set, through `get`, into the builder.
 pub(super) fn read(
@@ -35,6 +35,7 @@ pub(super) fn read(
     let fail_fast = text("OUTBOX_FAIL_FAST");
     let instance = text("OUTBOX_INSTANCE");
     let shutdown = text("OUTBOX_SHUTDOWN_SECONDS");
+    let kept = text("OUTBOX_RETENTION");
 
     if let Some(url) = database {
         builder = builder.database_url(url);
@@ -123,6 +124,11 @@ pub(super) fn read(
                 "set it to a whole number of seconds",
             )),
         }
+    }
+    match kept.as_deref().map(retention::parse) {
+        Some(Ok(retention)) => builder = builder.retention(retention),
+        Some(Err(wrong)) => problems.push(StartProblem::new("OUTBOX_RETENTION", wrong, retention::FORM)),
+        None => {}
     }
     if problems.is_empty() { Ok(builder) } else { Err(StartError::new(problems)) }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use crate::alert::Alerts;
 use crate::telemetry::names;
 
 /// The runtime's state at one moment.
@@ -62,9 +63,21 @@ impl fmt::Display for Health {
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     parts: Mutex<BTreeMap<String, ComponentHealth>>,
+    /// What a person has to act on is told there too.
+    alerts: Alerts,
 }
 
 impl Board {
+    /// An empty one.
+    pub(crate) fn new(alerts: Alerts) -> Self {
+        Self { parts: Mutex::default(), alerts }
+    }
+
+    /// Where alerts are raised.
+    pub(crate) fn alerts(&self) -> &Alerts {
+        &self.alerts
+    }
+
     /// Marks a part as up.
     pub(crate) fn up(&self, name: &str) {
         self.set(name, true, true, None);

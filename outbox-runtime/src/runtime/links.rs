@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::alert::Alerts;
 use crate::broker::Declare;
 use crate::broker::rabbitmq::connection::{Link, LinkPlan, LinkState};
 use crate::broker::rabbitmq::declare::declare;
@@ -25,7 +26,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) fn new<DB: Store>(setup: &Setup<DB>, topology: &Arc<Topology>) -> Self {
+    pub(super) fn new<DB: Store>(setup: &Setup<DB>, topology: &Arc<Topology>, alerts: &Alerts) -> Self {
         let link = |role: &'static str, wanted: bool| {
             setup.uri.clone().filter(|_| wanted).map(|uri| {
                 Link::new(LinkPlan {
@@ -35,6 +36,7 @@ impl Links {
                     ca: setup.builder.broker_ca.clone(),
                     topology: Arc::clone(topology),
                     declare: setup.builder.declare,
+                    alerts: alerts.clone(),
                 })
             })
         };

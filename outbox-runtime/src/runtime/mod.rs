@@ -22,6 +22,7 @@ mod pools;
 mod postgres;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod prepare;
+pub(crate) mod retention;
 mod running;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod setup;
@@ -36,6 +37,7 @@ pub use self::builder::RuntimeBuilder;
 pub use self::database::Database;
 pub use self::health::{ComponentHealth, Health};
 pub use self::options::{ConsumerOptions, Migrations, Role};
+pub use self::retention::{Archive, Retention};
 pub use self::running::Runtime;
 
 use crate::error::Result;

@@ -5,8 +5,10 @@ use std::time::Duration;
 use sqlx::Pool;
 use tokio_util::sync::CancellationToken;
 
+use crate::alert::Alert;
 use crate::backoff::Backoff;
 use crate::error::StartProblem;
+use crate::outbox::{ArchiveState, ArchiveTable};
 use crate::runtime::engine::STATEMENT;
 use crate::runtime::health::Board;
 use crate::runtime::{Migrations, explain};
@@ -26,6 +28,8 @@ pub(super) struct Prepare<DB: Store> {
     pub(super) moved_from: Option<&'static str>,
     /// Whether it works with what others may have claimed: then, where only one process may, it must be the one.
     pub(super) owns: bool,
+    /// Where published rows are moved to by this runtime.
+    pub(super) archive: Option<ArchiveTable>,
     pub(super) shown: String,
 }
 
@@ -77,6 +81,9 @@ impl<DB: Store> Prepare<DB> {
             }
             Migrations::Off => {}
         }
+        if let Some(table) = &self.archive {
+            self.archive_is_there(&mut *connection, table).await?;
+        }
         if let Some(kind) = self.broker_kind {
             if let Some(left) = self.moved_from {
                 DB::replace_setting(&mut *connection, "broker", left, kind)
@@ -125,6 +132,30 @@ impl<DB: Store> Prepare<DB> {
                 ),
                 DB::cure(Some("26000")),
             ))),
+        }
+    }
+
+    async fn archive_is_there(&self, connection: &mut DB::Connection, table: &ArchiveTable) -> Result<(), Unprepared> {
+        let not_yet = |problem: String, cure: &str| {
+            Unprepared::NotYet(StartProblem::new("retention", format!("{}: {problem}", self.shown), cure))
+        };
+        let creates = self.migrations == Migrations::Run;
+        let state = DB::prepare_archive(connection, table, creates).await.map_err(|error| {
+            not_yet(
+                format!("rows cannot be moved to the archive {table}: {error}"),
+                "give the user of the runtime INSERT on the table (and CREATE on its schema, if the runtime is to make it), and its columns the types of those of outbox_messages",
+            )
+        })?;
+        match state {
+            ArchiveState::Ready => Ok(()),
+            ArchiveState::MissingTable => Err(not_yet(
+                format!("there is no table {table} to move published rows to"),
+                "create it (docs/operations.md, Retention, has the statement), or start once with `Migrations::Run`",
+            )),
+            ArchiveState::MissingColumns(columns) => Err(not_yet(
+                format!("the archive {table} lacks the columns {}", columns.join(", ")),
+                "add them with the types of those of outbox_messages (docs/operations.md, Retention), or name another table",
+            )),
         }
     }
 
@@ -184,6 +215,10 @@ impl<DB: Store> Prepare<DB> {
                     Err(Unprepared::NotYet(problem)) => problem,
                     Err(Unprepared::Never(problem)) => {
                         tracing::error!(setting = %problem.subject, problem = %problem.problem, cure = %problem.cure, "the runtime cannot work with this database");
+                        board.alerts().raise(|| Alert::DatabaseUnusable {
+                            problem: problem.problem.clone(),
+                            cure: problem.cure,
+                        });
                         board.down("database", problem.problem);
                         return None;
                     }

@@ -7,9 +7,11 @@ use sqlx::{Connection, Pool};
 use crate::broker::topology::{ConsumerQueue, Topology};
 use crate::consumer::plan::ConsumerPlan;
 use crate::event::EventDescriptor;
-use crate::relay::RelayConfig;
+use crate::outbox::ArchiveTable;
+use crate::relay::{Expiry, RelayConfig};
 use crate::runtime::RuntimeBuilder;
 use crate::runtime::engine::STATEMENT;
+use crate::runtime::retention::{Retention, RetentionPlan};
 use crate::store::Store;
 
 /// Everything that was checked.
@@ -45,9 +47,26 @@ pub(super) fn relay_config(builder: &RuntimeBuilder, instance: &str) -> RelayCon
         lease: builder.lease,
         confirm: builder.confirm_timeout,
         poll: builder.poll_interval,
-        keep: builder.keep_published,
-        delete_published: false,
+        retention: expiry(&builder.retention),
+        delete_published: builder.retention.deletes_at_once(),
         statement: STATEMENT.min(builder.lease / 2),
+    }
+}
+
+/// `Delete` too: what the settle statement did not delete itself goes with the next round.
+fn expiry(retention: &Retention) -> Expiry {
+    match &retention.plan {
+        RetentionPlan::Keep(after) => Expiry { after: *after, archive: None },
+        RetentionPlan::Delete => Expiry { after: std::time::Duration::ZERO, archive: None },
+        RetentionPlan::Archive { after, .. } => Expiry { after: *after, archive: archive(retention) },
+    }
+}
+
+/// The archive, if rows are moved to one. Its name was checked before.
+pub(super) fn archive(retention: &Retention) -> Option<ArchiveTable> {
+    match &retention.plan {
+        RetentionPlan::Archive { table, .. } => ArchiveTable::parse(table).ok(),
+        RetentionPlan::Keep(_) | RetentionPlan::Delete => None,
     }
 }
 

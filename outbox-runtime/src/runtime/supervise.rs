@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
+use crate::alert::Alert;
 use crate::backoff::Backoff;
 use crate::runtime::health::Board;
 use crate::telemetry::names;
@@ -30,6 +31,7 @@ where
             ended.err().map_or_else(|| "it ended".to_owned(), |panic| format!("it panicked: {}", panic_text(&*panic)));
         board.down(&part, why.clone());
         metrics::counter!(names::LOOP_RESTARTS, "loop" => name.clone()).increment(1);
+        board.alerts().raise(|| Alert::LoopRestarted { name: name.clone(), why: why.clone() });
         tracing::error!(name = %name, %why, "a background loop ended; starting it again");
         if started.elapsed() > Duration::from_secs(60) {
             backoff.reset();

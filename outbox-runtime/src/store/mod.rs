@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use sqlx::{Pool, Transaction};
 
+use crate::admin::{self, Action, Found, RawCounts, Scan, Scanned};
 use crate::broker::topology::Binding;
 use crate::error::EnqueueError;
 use crate::event::EventId;
@@ -33,7 +34,8 @@ use crate::inbox::{
     FloorMove, InboxEntry, InboxRecord, NewParked, ParkedClaim, ParkedRow, ParkedStats, Reparked, Stamp,
 };
 use crate::outbox::{
-    ClaimLimits, Claimed, Deaf, Ear, LineCursor, ListenFrom, OutboxStats, Settled, Settlement, Standing,
+    ArchiveState, ArchiveTable, ClaimLimits, Claimed, Deaf, Ear, LineCursor, ListenFrom, OutboxStats, Settled,
+    Settlement, Standing,
 };
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
 
@@ -214,6 +216,23 @@ pub trait Store: sqlx::Database + Sealed {
         limit: i64,
     ) -> impl Future<Output = DbResult<u64>> + Send;
 
+    /// Moves rows published longer ago than `after` to the archive, at most `limit`, in one durable transaction (S5).
+    #[doc(hidden)]
+    fn archive_published(
+        connection: &mut Self::Connection,
+        table: &ArchiveTable,
+        after: Duration,
+        limit: i64,
+    ) -> impl Future<Output = DbResult<u64>> + Send;
+
+    /// Creates the archive if `create` and there is none, and looks whether rows can be moved there.
+    #[doc(hidden)]
+    fn prepare_archive(
+        connection: &mut Self::Connection,
+        table: &ArchiveTable,
+        create: bool,
+    ) -> impl Future<Output = DbResult<ArchiveState>> + Send;
+
     /// Figures for metrics and `health()`; counts stop at a bound, so that they stay cheap.
     #[doc(hidden)]
     fn outbox_stats(connection: &mut Self::Connection) -> impl Future<Output = DbResult<OutboxStats>> + Send;
@@ -242,6 +261,58 @@ pub trait Store: sqlx::Database + Sealed {
     /// Listens until it cannot any more.
     #[doc(hidden)]
     fn listen(from: &ListenFrom<Self>, ear: &Ear) -> impl Future<Output = Deaf> + Send;
+
+    // ---- admin --------------------------------------------------------------------------------------------------------------
+
+    /// Whether the error says that the tables are not there, or lack columns.
+    #[doc(hidden)]
+    fn lacks_tables(error: &sqlx::Error) -> bool;
+
+    /// Figures for an operator, each up to a bound.
+    #[doc(hidden)]
+    fn admin_counts(connection: &mut Self::Connection, bound: i64) -> impl Future<Output = DbResult<RawCounts>> + Send;
+
+    /// Looks at one index for events.
+    #[doc(hidden)]
+    fn admin_scan(connection: &mut Self::Connection, scan: &Scan) -> impl Future<Output = DbResult<Scanned>> + Send;
+
+    /// Everything about one event, with its body if `payload`.
+    #[doc(hidden)]
+    fn admin_show(
+        connection: &mut Self::Connection,
+        event_id: &str,
+        payload: bool,
+    ) -> impl Future<Output = DbResult<Option<admin::Event>>> + Send;
+
+    /// The database's clock, in microseconds since 1970.
+    #[doc(hidden)]
+    fn admin_now(connection: &mut Self::Connection) -> impl Future<Output = DbResult<i64>> + Send;
+
+    /// Changes those of these rows that nobody has, in the open transaction, and tells of all that there are.
+    #[doc(hidden)]
+    fn admin_act(
+        connection: &mut Self::Connection,
+        action: &Action,
+        ids: &[String],
+    ) -> impl Future<Output = DbResult<Vec<Found>>> + Send;
+
+    /// Makes the first event of each of these keys due that was found waiting; returns how many.
+    #[doc(hidden)]
+    fn admin_pull(
+        connection: &mut Self::Connection,
+        keys: &[(String, String)],
+    ) -> impl Future<Output = DbResult<u64>> + Send;
+
+    /// Makes commits on this connection wait for the disk; returns what has to be set back.
+    #[doc(hidden)]
+    fn flush_from_here(connection: &mut Self::Connection) -> impl Future<Output = DbResult<Option<i64>>> + Send;
+
+    /// Sets that back.
+    #[doc(hidden)]
+    fn flush_as_before(
+        connection: &mut Self::Connection,
+        before: Option<i64>,
+    ) -> impl Future<Output = DbResult<()>> + Send;
 
     // ---- inbox --------------------------------------------------------------------------------------------------------------
 

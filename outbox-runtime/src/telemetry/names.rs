@@ -29,6 +29,12 @@ pub const LEASE_EXPIRED: &str = "outbox_lease_expired_total";
 pub const PUT_BACK: &str = "outbox_put_back_total";
 /// Counter, events. Published rows deleted by retention.
 pub const PURGED: &str = "outbox_purged_total";
+/// Counter, events. Published rows moved to the archive by retention.
+pub const ARCHIVED: &str = "outbox_archived_total";
+/// Counter, alerts. Not given to the alert callback, since its queue was full. Label `alert`.
+pub const ALERTS_DROPPED: &str = "outbox_alerts_dropped_total";
+/// Counter, alerts. The alert callback panicked, returned an error or took too long. Label `alert`.
+pub const ALERTS_FAILED: &str = "outbox_alerts_failed_total";
 /// Histogram, seconds. From the publish of a batch to its last confirm.
 pub const CONFIRM_SECONDS: &str = "outbox_confirm_seconds";
 /// Histogram, seconds. From the enqueue of an event to its confirm. Label `event`.

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::quiet::QuietAuth;
 use super::{RabbitError, answered, declare, url};
+use crate::alert::{Alert, Alerts};
 use crate::backoff::Backoff;
 use crate::broker::topology::Topology;
 use crate::broker::{Declare, EntityProblem};
@@ -54,6 +55,7 @@ pub(crate) struct LinkPlan {
     pub(crate) ca: Option<String>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) declare: Declare,
+    pub(crate) alerts: Alerts,
 }
 
 /// A supervised connection.
@@ -131,7 +133,11 @@ impl Link {
         for problem in &problems {
             tracing::error!(role = self.plan.role, entity = %problem.entity, problem = %problem.problem, cure = %problem.cure, "the broker refused an entity");
         }
-        *self.problems.lock().unwrap_or_else(PoisonError::into_inner) = problems;
+        let known =
+            std::mem::replace(&mut *self.problems.lock().unwrap_or_else(PoisonError::into_inner), problems.clone());
+        for EntityProblem { entity, problem, cure } in problems.into_iter().filter(|problem| !known.contains(problem)) {
+            self.plan.alerts.raise(|| Alert::BrokerEntity { entity, problem, cure });
+        }
         Ok(())
     }
 

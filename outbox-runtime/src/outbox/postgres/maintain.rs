@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::{PgConnection, Row};
 
 use crate::outbox::postgres::claim::millis;
+use crate::outbox::postgres::through_indexes;
 use crate::outbox::{OutboxStats, STATS_BOUND};
 
 /// Oldest first, in bounded steps, waiting for nobody.
@@ -16,7 +17,8 @@ WITH old AS MATERIALIZED (
 )
 DELETE FROM outbox_messages WHERE event_id = ANY (ARRAY(SELECT event_id FROM old))";
 
-/// Each count is a bounded scan of a partial index; the oldest event is the least of three index heads
+/// Each count is a bounded scan of a partial index; the oldest event is the least of four index heads. A delay counts from its end: an event
+/// that was written for next week is not late before. Ordered events have no delay; theirs is put off while they stand behind another one
 /// (infinite times, which only a row written by hand has, are cut: their difference is an error).
 pub const STATS: &str = "
 SELECT
@@ -26,8 +28,12 @@ SELECT
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status = 'Failed' LIMIT $1) AS n) AS failed,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Processing' AND locked_until < now() LIMIT $1) AS n) AS expired,
   (SELECT extract(epoch FROM clock_timestamp() - GREATEST(LEAST(since, clock_timestamp()), '0001-01-01'))::float8 FROM (SELECT LEAST(
-      (SELECT enqueued_at FROM outbox_messages WHERE status = 'Pending' ORDER BY next_attempt_at, event_id LIMIT 1),
-      (SELECT min(enqueued_at) FROM (SELECT enqueued_at FROM outbox_messages WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000) AS p),
+      (SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN GREATEST(enqueued_at, next_attempt_at) ELSE enqueued_at END
+       FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at <= now() ORDER BY next_attempt_at, event_id LIMIT 1),
+      (SELECT enqueued_at FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at = 'infinity' ORDER BY next_attempt_at, event_id LIMIT 1),
+      (SELECT min(since) FROM (
+          SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN GREATEST(enqueued_at, next_attempt_at) ELSE enqueued_at END AS since
+          FROM outbox_messages WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000) AS p),
       (SELECT enqueued_at FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1)
   ) AS since) AS oldest_row WHERE since IS NOT NULL) AS oldest";
 
@@ -36,11 +42,16 @@ pub(crate) async fn purge_published(
     keep: Duration,
     limit: i64,
 ) -> Result<u64, sqlx::Error> {
-    Ok(sqlx::query(PURGE_PUBLISHED).bind(millis(keep)).bind(limit).execute(connection).await?.rows_affected())
+    let mut tx = through_indexes::change(connection).await?;
+    let done = sqlx::query(PURGE_PUBLISHED).bind(millis(keep)).bind(limit).execute(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(done.rows_affected())
 }
 
 pub(crate) async fn outbox_stats(connection: &mut PgConnection) -> Result<OutboxStats, sqlx::Error> {
-    let row = sqlx::query(STATS).bind(STATS_BOUND).fetch_one(connection).await?;
+    let mut tx = through_indexes::look(connection).await?;
+    let row = sqlx::query(STATS).bind(STATS_BOUND).fetch_one(&mut *tx).await?;
+    tx.commit().await?;
     let count = |name: &str| row.try_get::<i64, _>(name).map(|n| u64::try_from(n).unwrap_or(0));
     Ok(OutboxStats {
         pending: count("pending")?,

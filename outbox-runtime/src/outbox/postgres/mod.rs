@@ -1,5 +1,7 @@
 //! The outbox on PostgreSQL: one file for each statement.
 
+pub(crate) mod admin;
+mod archive;
 mod cancel;
 mod claim;
 mod insert;
@@ -8,8 +10,10 @@ mod listen;
 mod maintain;
 mod put_back;
 mod settle;
+mod through_indexes;
 mod wakeup;
 
+pub(crate) use self::archive::{archive_published, prepare_archive};
 pub(crate) use self::cancel::{cancel, standing};
 pub(crate) use self::claim::{budget, claim, millis, renew, seconds};
 pub(crate) use self::insert::insert;

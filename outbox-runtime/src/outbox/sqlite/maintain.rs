@@ -22,7 +22,9 @@ WHERE rowid IN (SELECT rowid FROM outbox_messages WHERE status = 'Published' AND
     " - ?1 ORDER BY published_at, event_id LIMIT ?2)"
 );
 
-/// Each count is a bounded scan of a partial index; the oldest event is the least of three index heads.
+/// Each count is a bounded scan of a partial index; the oldest event is the least of four index heads. A delay counts from its
+/// end: an event that was written for next week is not late before. Ordered events have no delay; theirs is put off while they stand behind
+/// another one.
 pub(crate) const STATS: &str = concat!(
     "
 SELECT ",
@@ -38,10 +40,16 @@ SELECT ",
                          WHERE status = 'Processing' AND locked_until < ",
     now!(),
     " LIMIT ?1)) AS expired,
+  (SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN max(enqueued_at, next_attempt_at) ELSE enqueued_at END
+   FROM outbox_messages INDEXED BY outbox_messages_due
+   WHERE status = 'Pending' AND next_attempt_at <= ",
+    now!(),
+    " ORDER BY next_attempt_at, event_id LIMIT 1) AS waiting_since,
   (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_due
-   WHERE status = 'Pending' ORDER BY next_attempt_at, event_id LIMIT 1) AS waiting_since,
-  (SELECT min(enqueued_at) FROM (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_leased
-   WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000)) AS claimed_since,
+   WHERE status = 'Pending' AND next_attempt_at = 9223372036854775807 ORDER BY next_attempt_at, event_id LIMIT 1) AS blocked_since,
+  (SELECT min(since) FROM (
+      SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN max(enqueued_at, next_attempt_at) ELSE enqueued_at END AS since
+      FROM outbox_messages INDEXED BY outbox_messages_leased WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000)) AS claimed_since,
   (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_held
    WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1) AS held_since"
 );
@@ -61,7 +69,7 @@ pub(crate) async fn outbox_stats(connection: &mut SqliteConnection) -> Result<Ou
     let row = sqlx::query(STATS).bind(STATS_BOUND).fetch_one(connection).await?;
     let count = |name: &str| row.try_get::<i64, _>(name).map(|n| u64::try_from(n).unwrap_or(0));
     let since = |name: &str| row.try_get::<Option<i64>, _>(name);
-    let heads = [since("waiting_since")?, since("claimed_since")?, since("held_since")?];
+    let heads = [since("waiting_since")?, since("blocked_since")?, since("claimed_since")?, since("held_since")?];
     let now = row.try_get("now")?;
     Ok(OutboxStats {
         pending: count("pending")?,

@@ -1,5 +1,7 @@
 //! The outbox on SQLite: one file for each statement.
 
+pub(crate) mod admin;
+mod archive;
 mod cancel;
 mod claim;
 mod insert;
@@ -8,6 +10,7 @@ mod maintain;
 mod put_back;
 mod settle;
 
+pub(crate) use self::archive::{archive_published, prepare_archive};
 pub(crate) use self::cancel::{cancel, standing};
 pub(crate) use self::claim::{DUE, budget, claim, defer, renew};
 pub(crate) use self::insert::insert;
@@ -17,6 +20,7 @@ pub(crate) use self::settle::{pull, settle};
 
 #[cfg(test)]
 pub(crate) mod statements {
+    pub(crate) use super::archive::{OLDEST, TAKE_AWAY};
     pub(crate) use super::cancel::{CANCEL, STANDING};
     pub(crate) use super::claim::{CLAIM, DEFER, DUE, RENEW};
     pub(crate) use super::line::{FIRST, TAKE};

@@ -25,6 +25,12 @@ fn of_code(code: Option<&str>) -> Option<Condition> {
     }
 }
 
+/// An undefined table or column.
+pub(super) fn lacks_tables(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    matches!(code.as_deref(), Some("42P01" | "42703"))
+}
+
 /// What helps where a pooler loses prepared statements.
 const POOLER: &str = "use a URL that goes to the server itself, or to a pool with pool_mode = session; or pgbouncer 1.21 or newer with max_prepared_statements = 100 or more, and no statement-cache-capacity=0 on this side";
 

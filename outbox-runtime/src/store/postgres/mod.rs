@@ -13,6 +13,7 @@ use std::time::Duration;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
+use crate::admin::{self, Action, Found, RawCounts, Scan, Scanned};
 use crate::broker::topology::Binding;
 use crate::error::EnqueueError;
 use crate::event::EventId;
@@ -24,7 +25,8 @@ use crate::inbox::{
 };
 use crate::outbox::postgres as outbox;
 use crate::outbox::{
-    ClaimLimits, Claimed, Deaf, Ear, LineCursor, ListenFrom, OutboxStats, Settled, Settlement, Standing,
+    ArchiveState, ArchiveTable, ClaimLimits, Claimed, Deaf, Ear, LineCursor, ListenFrom, OutboxStats, Settled,
+    Settlement, Standing,
 };
 use crate::queue::postgres as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
@@ -163,6 +165,23 @@ impl Store for Postgres {
         outbox::purge_published(connection, keep, limit).await
     }
 
+    async fn archive_published(
+        connection: &mut PgConnection,
+        table: &ArchiveTable,
+        after: Duration,
+        limit: i64,
+    ) -> DbResult<u64> {
+        outbox::archive_published(connection, table, after, limit).await
+    }
+
+    async fn prepare_archive(
+        connection: &mut PgConnection,
+        table: &ArchiveTable,
+        create: bool,
+    ) -> DbResult<ArchiveState> {
+        outbox::prepare_archive(connection, table, create).await
+    }
+
     async fn outbox_stats(connection: &mut PgConnection) -> DbResult<OutboxStats> {
         outbox::outbox_stats(connection).await
     }
@@ -181,6 +200,47 @@ impl Store for Postgres {
 
     async fn listen(from: &ListenFrom<Postgres>, ear: &Ear) -> Deaf {
         outbox::listen(from, ear).await
+    }
+
+    fn lacks_tables(error: &sqlx::Error) -> bool {
+        condition::lacks_tables(error)
+    }
+
+    async fn admin_counts(connection: &mut PgConnection, bound: i64) -> DbResult<RawCounts> {
+        outbox::admin::counts(connection, bound).await
+    }
+
+    async fn admin_scan(connection: &mut PgConnection, scan: &Scan) -> DbResult<Scanned> {
+        outbox::admin::scan(connection, scan).await
+    }
+
+    async fn admin_show(
+        connection: &mut PgConnection,
+        event_id: &str,
+        payload: bool,
+    ) -> DbResult<Option<admin::Event>> {
+        outbox::admin::show(connection, event_id, payload).await
+    }
+
+    async fn admin_now(connection: &mut PgConnection) -> DbResult<i64> {
+        outbox::admin::now(connection).await
+    }
+
+    async fn admin_act(connection: &mut PgConnection, action: &Action, ids: &[String]) -> DbResult<Vec<Found>> {
+        outbox::admin::act(connection, action, ids).await
+    }
+
+    async fn admin_pull(connection: &mut PgConnection, keys: &[(String, String)]) -> DbResult<u64> {
+        outbox::admin::pull(connection, keys).await
+    }
+
+    async fn flush_from_here(_connection: &mut PgConnection) -> DbResult<Option<i64>> {
+        // Each statement asks for the flush itself.
+        Ok(None)
+    }
+
+    async fn flush_as_before(_connection: &mut PgConnection, _before: Option<i64>) -> DbResult<()> {
+        Ok(())
     }
 
     async fn insert_inbox(

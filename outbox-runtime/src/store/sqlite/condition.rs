@@ -43,6 +43,16 @@ pub(super) fn hopeless(code: Option<&str>) -> bool {
     matches!(primary(code), Some(READONLY | CANTOPEN | NOTADB | CORRUPT))
 }
 
+/// SQLite has no code of its own for a missing table or column, and one language.
+pub(super) fn lacks_tables(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| {
+        let said = error.message();
+        ["no such table: outbox_messages", "no such column: ", "no such index: outbox_messages"]
+            .iter()
+            .any(|start| said.starts_with(start))
+    })
+}
+
 pub(super) fn cure(code: Option<&str>) -> &'static str {
     match primary(code) {
         Some(BUSY | LOCKED) => {

@@ -22,6 +22,7 @@ use std::time::Duration;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
 
+use crate::admin::{self, Action, Found, RawCounts, Scan, Scanned};
 use crate::broker::topology::Binding;
 use crate::error::EnqueueError;
 use crate::event::EventId;
@@ -33,7 +34,8 @@ use crate::inbox::{
 };
 use crate::outbox::sqlite as outbox;
 use crate::outbox::{
-    ClaimLimits, Claimed, Deaf, Ear, LineCursor, ListenFrom, OutboxStats, Settled, Settlement, Standing,
+    ArchiveState, ArchiveTable, ClaimLimits, Claimed, Deaf, Ear, LineCursor, ListenFrom, OutboxStats, Settled,
+    Settlement, Standing,
 };
 use crate::queue::sqlite as queue;
 use crate::queue::{QueueClaim, QueueKey, QueueRow, RouteClaim, Routed};
@@ -178,6 +180,23 @@ impl Store for Sqlite {
         outbox::purge_published(connection, keep, limit).await
     }
 
+    async fn archive_published(
+        connection: &mut SqliteConnection,
+        table: &ArchiveTable,
+        after: Duration,
+        limit: i64,
+    ) -> DbResult<u64> {
+        outbox::archive_published(connection, table, after, limit).await
+    }
+
+    async fn prepare_archive(
+        connection: &mut SqliteConnection,
+        table: &ArchiveTable,
+        create: bool,
+    ) -> DbResult<ArchiveState> {
+        outbox::prepare_archive(connection, table, create).await
+    }
+
     async fn outbox_stats(connection: &mut SqliteConnection) -> DbResult<OutboxStats> {
         outbox::outbox_stats(connection).await
     }
@@ -196,6 +215,46 @@ impl Store for Sqlite {
 
     async fn listen(_from: &ListenFrom<Sqlite>, _ear: &Ear) -> Deaf {
         Deaf::Never
+    }
+
+    fn lacks_tables(error: &sqlx::Error) -> bool {
+        condition::lacks_tables(error)
+    }
+
+    async fn admin_counts(connection: &mut SqliteConnection, bound: i64) -> DbResult<RawCounts> {
+        outbox::admin::counts(connection, bound).await
+    }
+
+    async fn admin_scan(connection: &mut SqliteConnection, scan: &Scan) -> DbResult<Scanned> {
+        outbox::admin::scan(connection, scan).await
+    }
+
+    async fn admin_show(
+        connection: &mut SqliteConnection,
+        event_id: &str,
+        payload: bool,
+    ) -> DbResult<Option<admin::Event>> {
+        outbox::admin::show(connection, event_id, payload).await
+    }
+
+    async fn admin_now(connection: &mut SqliteConnection) -> DbResult<i64> {
+        outbox::admin::now(connection).await
+    }
+
+    async fn admin_act(connection: &mut SqliteConnection, action: &Action, ids: &[String]) -> DbResult<Vec<Found>> {
+        outbox::admin::act(connection, action, ids).await
+    }
+
+    async fn admin_pull(connection: &mut SqliteConnection, keys: &[(String, String)]) -> DbResult<u64> {
+        outbox::admin::pull(connection, keys).await
+    }
+
+    async fn flush_from_here(connection: &mut SqliteConnection) -> DbResult<Option<i64>> {
+        outbox::admin::flush_from_here(connection).await
+    }
+
+    async fn flush_as_before(connection: &mut SqliteConnection, before: Option<i64>) -> DbResult<()> {
+        outbox::admin::flush_as_before(connection, before).await
     }
 
     async fn insert_inbox(

@@ -5,6 +5,7 @@
 #![allow(unreachable_pub, missing_docs, missing_debug_implementations, reason = "nobody depends on a test")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod admin;
 mod big_table;
 mod body_sizes;
 mod broker_restarts;

@@ -19,7 +19,7 @@ async fn a_running_relay_deletes_old_published_rows_in_chunks() {
              CREATE TRIGGER note AFTER DELETE ON outbox_messages REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note()",
         )
         .await;
-    let runtime = relay(&world).keep_published(Duration::from_secs(3600)).start().await.unwrap();
+    let runtime = relay(&world).retention(outbox::Retention::keep(Duration::from_secs(3600))).start().await.unwrap();
     rows(&world.db, "event_id LIKE 'old-%'", 0, Duration::from_secs(20)).await;
     only_old_published_rows_are_gone(&world.db, 2_500).await;
     assert!(world.db.number("SELECT max(rows) FROM chunks").await <= 1_000, "bounded chunks");

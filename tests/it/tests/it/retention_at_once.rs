@@ -21,7 +21,8 @@ async fn heavy_retention_beside_everything_else_never_deadlocks() {
     let script =
         Script::new(|order, run| if order.ends_with('3') && run <= 2 { Act::Fail("not yet") } else { Act::Done });
     let start = async || {
-        let builder = runtime(&world, &script, quick().concurrency(8)).keep_published(Duration::ZERO);
+        let builder =
+            runtime(&world, &script, quick().concurrency(8)).retention(outbox::Retention::keep(Duration::ZERO));
         builder.fail_fast(true).start().await.unwrap()
     };
     let (one, two) = (start().await, start().await);

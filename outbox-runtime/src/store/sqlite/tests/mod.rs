@@ -1,5 +1,6 @@
 //! The store on real files.
 
+mod admin;
 mod inbox;
 mod lines;
 mod outbox;

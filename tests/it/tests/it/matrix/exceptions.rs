@@ -1,7 +1,7 @@
 //! What a combination cannot do, as data, and the table of the guarantees that is this data.
 
 use super::place::BrokerKind;
-use super::{failing, garbage, keeping, producing, routing, stopping};
+use super::{failing, garbage, keeping, operating, producing, routing, stopping};
 
 /// A behaviour that some combinations do not have.
 pub struct Exception {
@@ -47,13 +47,14 @@ pub const EXCEPTIONS: &[Exception] = &[
 const STORES: &[&str] = &["PostgreSQL", "SQLite"];
 const BROKERS: [BrokerKind; 2] = [BrokerKind::RabbitMq, BrokerKind::Database];
 
-const GROUPS: [&[&str]; 6] = [
+const GROUPS: [&[&str]; 7] = [
     producing::BEHAVIOURS,
     routing::BEHAVIOURS,
     failing::BEHAVIOURS,
     garbage::BEHAVIOURS,
     stopping::BEHAVIOURS,
     keeping::BEHAVIOURS,
+    operating::BEHAVIOURS,
 ];
 
 fn of(behaviour: &str, store: &str, broker: BrokerKind) -> Option<usize> {

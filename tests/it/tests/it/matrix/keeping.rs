@@ -27,7 +27,7 @@ matrix! {
         )
         .await;
         let runtime =
-            place.runtime([]).role(Role::Relay).keep_published(Duration::from_secs(3600)).start().await.unwrap();
+            place.runtime([]).role(Role::Relay).retention(outbox::Retention::keep(Duration::from_secs(3600))).start().await.unwrap();
         place.rows_become("outbox_messages", "aggregate_id < 'order-000003'", 0).await;
         runtime.shutdown().await;
         let rest = place

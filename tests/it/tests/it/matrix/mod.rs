@@ -48,6 +48,7 @@ macro_rules! on_each_combination {
 mod failing;
 mod garbage;
 mod keeping;
+mod operating;
 mod producing;
 mod routing;
 mod stopping;

@@ -99,6 +99,11 @@ impl<S: TestStore> Place<S> {
         assert!(!excepted || self.asked.load(Ordering::SeqCst), "the body does not ask `place.can()`");
     }
 
+    /// What an operator has on this database.
+    pub fn admin(&self) -> outbox::admin::Admin<S> {
+        outbox::admin::Admin::new(S::pool(&self.server).clone())
+    }
+
     // ---- runtimes -----------------------------------------------------------------------------------------------------------
 
     /// A builder for this place: fast polling, no signals, these handlers.
