@@ -1,6 +1,6 @@
 //! The five actions, and which rows each is for.
 
-use crate::admin::Status;
+use crate::admin::EventStatus;
 
 /// What is done to a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,15 +32,17 @@ impl Action {
     }
 
     /// The statuses of its rows. Processing stands for a row whose lease has run out, which is nobody's; any other is busy.
-    pub(crate) const fn statuses(&self) -> &'static [Status] {
+    pub(crate) const fn statuses(&self) -> &'static [EventStatus] {
         match self {
-            Self::RetryNow | Self::Discard | Self::Skip => &[Status::Failed, Status::Processing, Status::Pending],
-            Self::Fail { .. } => &[Status::Processing, Status::Pending],
-            Self::Replay => &[Status::Published],
+            Self::RetryNow | Self::Discard | Self::Skip => {
+                &[EventStatus::Failed, EventStatus::Processing, EventStatus::Pending]
+            }
+            Self::Fail { .. } => &[EventStatus::Processing, EventStatus::Pending],
+            Self::Replay => &[EventStatus::Published],
         }
     }
 
-    pub(crate) fn is_for(&self, status: Status) -> bool {
+    pub(crate) fn is_for(&self, status: EventStatus) -> bool {
         self.statuses().contains(&status)
     }
 

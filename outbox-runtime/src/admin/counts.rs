@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::admin::{Admin, AdminError, Status};
+use crate::admin::{Admin, AdminError, EventStatus};
 use crate::store::Store;
 
 /// Where counts stop unless another bound is asked for.
@@ -30,7 +30,7 @@ impl fmt::Display for Count {
 #[non_exhaustive]
 pub struct TypeCount {
     /// The status.
-    pub status: Status,
+    pub status: EventStatus,
     /// The event's name.
     pub event_type: String,
     /// How many.
@@ -63,9 +63,9 @@ pub struct Counts {
 
 impl Counts {
     /// All events of that status.
-    pub fn status(&self, status: Status) -> Count {
+    pub fn status(&self, status: EventStatus) -> Count {
         let events = self.by_type.iter().filter(|of| of.status == status).map(|of| of.count.events).sum();
-        let at_least = if status == Status::Failed { self.failed_at_least } else { events >= self.bound };
+        let at_least = if status == EventStatus::Failed { self.failed_at_least } else { events >= self.bound };
         Count { events, at_least }
     }
 }
@@ -73,7 +73,7 @@ impl Counts {
 /// The same as a database answers it.
 #[derive(Debug, Clone, Default)]
 pub struct RawCounts {
-    pub(crate) by_type: Vec<(Status, String, u64)>,
+    pub(crate) by_type: Vec<(EventStatus, String, u64)>,
     pub(crate) due: u64,
     /// Read of those that are for a later time, and how many of them have no error.
     pub(crate) later: u64,

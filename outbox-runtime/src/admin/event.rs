@@ -4,7 +4,7 @@ use std::fmt;
 
 use chrono::{DateTime, Utc};
 
-use crate::admin::Status;
+use crate::admin::EventStatus;
 use crate::event::{HeaderMap, OnFailed, Unroutable};
 
 /// A row of the outbox. Neither `Debug` nor anything that the library logs shows its payload or its headers.
@@ -34,7 +34,7 @@ pub struct Event {
     /// The size of the body.
     pub payload_bytes: i32,
     /// Its state.
-    pub status: Status,
+    pub status: EventStatus,
     /// Attempts spent.
     pub attempt_count: i32,
     /// How many there may be.

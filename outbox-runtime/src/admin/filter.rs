@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 
-use crate::admin::{Cursor, FilterProblem, Status};
+use crate::admin::{Cursor, EventStatus, FilterProblem};
 
 /// The longest text that is looked for.
 const TEXT_BYTES: usize = 255;
@@ -17,15 +17,15 @@ const TYPES: usize = 100;
 ///
 /// ```
 /// # extern crate outbox_runtime as outbox;
-/// use outbox::admin::{Filter, Status};
+/// use outbox::admin::{Filter, EventStatus};
 ///
-/// let held = Filter::new().status(Status::Pending).error_contains("NO_ROUTE");
+/// let held = Filter::new().status(EventStatus::Pending).error_contains("NO_ROUTE");
 /// # let _ = held;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[must_use = "a filter does nothing until it is given to `Admin`"]
 pub struct Filter {
-    pub(super) statuses: Vec<Status>,
+    pub(super) statuses: Vec<EventStatus>,
     types: Vec<String>,
     aggregate: Option<(String, String)>,
     error: Option<String>,
@@ -46,7 +46,7 @@ impl Filter {
     }
 
     /// Only events of this status. Said again: of any of these.
-    pub fn status(mut self, status: Status) -> Self {
+    pub fn status(mut self, status: EventStatus) -> Self {
         if !self.statuses.contains(&status) {
             self.statuses.push(status);
         }
@@ -128,26 +128,26 @@ impl Filter {
                 problems.push(FilterProblem::EmptyRange { what });
             }
         }
-        let of_published = self.statuses.contains(&Status::Published) || self.published != Range::default();
+        let of_published = self.statuses.contains(&EventStatus::Published) || self.published != Range::default();
         if self.error.is_some() && of_published {
             problems.push(FilterProblem::ErrorOfPublished);
         }
         if self.published != Range::default() {
-            let others = self.statuses.iter().filter(|status| **status != Status::Published);
+            let others = self.statuses.iter().filter(|status| **status != EventStatus::Published);
             problems.extend(others.map(|status| FilterProblem::PublishedRange { status: *status }));
         }
         problems
     }
 
     /// The scans that find its events, of those statuses that `among` has; in their order.
-    pub(crate) fn scans(&self, among: &[Status]) -> Vec<Scan> {
-        let wanted = |status: Status| {
+    pub(crate) fn scans(&self, among: &[EventStatus]) -> Vec<Scan> {
+        let wanted = |status: EventStatus| {
             among.contains(&status)
                 && (self.statuses.is_empty() || self.statuses.contains(&status))
-                && (self.published == Range::default() || status == Status::Published)
-                && (self.error.is_none() || status != Status::Published)
+                && (self.published == Range::default() || status == EventStatus::Published)
+                && (self.error.is_none() || status != EventStatus::Published)
         };
-        let scan = |path: Path, statuses: Vec<Status>| Scan {
+        let scan = |path: Path, statuses: Vec<EventStatus>| Scan {
             path,
             statuses,
             types: self.types.clone(),
@@ -162,10 +162,10 @@ impl Filter {
         };
         if self.error.is_some() {
             // All rows with an error that are not published have an index of their own.
-            let statuses: Vec<Status> = Status::ALL.into_iter().filter(|status| wanted(*status)).collect();
+            let statuses: Vec<EventStatus> = EventStatus::ALL.into_iter().filter(|status| wanted(*status)).collect();
             return if statuses.is_empty() { Vec::new() } else { vec![scan(Path::Held, statuses)] };
         }
-        Status::ALL
+        EventStatus::ALL
             .into_iter()
             .filter(|status| wanted(*status))
             .map(|status| scan(Path::of(status), vec![status]))
@@ -205,12 +205,12 @@ pub(crate) enum Path {
 }
 
 impl Path {
-    const fn of(status: Status) -> Self {
+    const fn of(status: EventStatus) -> Self {
         match status {
-            Status::Failed => Self::Held,
-            Status::Processing => Self::Leased,
-            Status::Pending => Self::Due,
-            Status::Published => Self::Published,
+            EventStatus::Failed => Self::Held,
+            EventStatus::Processing => Self::Leased,
+            EventStatus::Pending => Self::Due,
+            EventStatus::Published => Self::Published,
         }
     }
 
@@ -252,7 +252,7 @@ impl Path {
 #[derive(Debug, Clone)]
 pub struct Scan {
     pub(crate) path: Path,
-    pub(crate) statuses: Vec<Status>,
+    pub(crate) statuses: Vec<EventStatus>,
     pub(crate) types: Vec<String>,
     pub(crate) aggregate: Option<(String, String)>,
     pub(crate) error: Option<String>,
@@ -298,8 +298,8 @@ mod tests {
             .enqueued_from(epoch + Duration::from_secs(1))
             .enqueued_before(epoch)
             .published_from(far)
-            .status(Status::Published)
-            .status(Status::Failed);
+            .status(EventStatus::Published)
+            .status(EventStatus::Failed);
         let problems = wrong.problems();
         assert_eq!(problems.len(), 8, "{problems:#?}");
         assert_eq!(Filter::new().problems(), []);
@@ -308,13 +308,13 @@ mod tests {
 
     #[test]
     fn a_filter_reads_only_the_indexes_that_it_needs() {
-        let paths = |filter: Filter| filter.scans(&Status::ALL).iter().map(|scan| scan.path).collect::<Vec<_>>();
+        let paths = |filter: Filter| filter.scans(&EventStatus::ALL).iter().map(|scan| scan.path).collect::<Vec<_>>();
         assert_eq!(paths(Filter::new()), [Path::Held, Path::Leased, Path::Due, Path::Published]);
-        assert_eq!(paths(Filter::new().status(Status::Pending)), [Path::Due]);
-        assert_eq!(paths(Filter::new().status(Status::Pending).error_contains("x")), [Path::Held]);
+        assert_eq!(paths(Filter::new().status(EventStatus::Pending)), [Path::Due]);
+        assert_eq!(paths(Filter::new().status(EventStatus::Pending).error_contains("x")), [Path::Held]);
         assert_eq!(paths(Filter::new().error_contains("x")), [Path::Held]);
         assert_eq!(paths(Filter::new().published_from(SystemTime::UNIX_EPOCH)), [Path::Published]);
-        assert_eq!(Filter::new().scans(&[Status::Failed]).len(), 1);
-        assert!(Filter::new().status(Status::Pending).scans(&[Status::Failed]).is_empty());
+        assert_eq!(Filter::new().scans(&[EventStatus::Failed]).len(), 1);
+        assert!(Filter::new().status(EventStatus::Pending).scans(&[EventStatus::Failed]).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Events in pages.
 
-use crate::admin::{Admin, AdminError, Cursor, Event, Filter, FilterProblem, Scan, Status};
+use crate::admin::{Admin, AdminError, Cursor, Event, EventStatus, Filter, FilterProblem, Scan};
 use crate::store::Store;
 
 /// Events of one page.
@@ -99,7 +99,7 @@ impl<DB: Store> Admin<DB> {
     /// # Cancel safety
     /// It can be dropped at any time.
     pub async fn list(&self, filter: &Filter, page: Page) -> Result<Listed, AdminError> {
-        let mut scans = filter.scans(&Status::ALL);
+        let mut scans = filter.scans(&EventStatus::ALL);
         let mut problems = filter.problems();
         if page.rows == 0 || page.rows > MOST {
             problems.push(FilterProblem::Size { what: "events of a page", asked: page.rows, limit: MOST });

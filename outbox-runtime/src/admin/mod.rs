@@ -7,11 +7,11 @@
 //! # extern crate outbox_runtime as outbox;
 //! # #[cfg(feature = "postgres")]
 //! # async fn look(pool: sqlx::PgPool) -> Result<(), outbox::admin::AdminError> {
-//! use outbox::admin::{Admin, Filter, Page, Selection, Status};
+//! use outbox::admin::{Admin, Filter, Page, Selection, EventStatus};
 //!
 //! let admin = Admin::new(pool);
-//! println!("{} held, {} Failed", admin.counts().await?.held, admin.counts().await?.status(Status::Failed));
-//! let failed = Filter::new().status(Status::Failed).event_type("order.created");
+//! println!("{} held, {} Failed", admin.counts().await?.held, admin.counts().await?.status(EventStatus::Failed));
+//! let failed = Filter::new().status(EventStatus::Failed).event_type("order.created");
 //! for event in admin.list(&failed, Page::of(50)).await?.events {
 //!     println!("{} {:?}", event.event_id, event.last_error);
 //! }
@@ -32,7 +32,6 @@ mod problem;
 mod report;
 mod selection;
 mod show;
-mod status;
 
 pub use self::counts::{Count, Counts, TypeCount};
 pub use self::cursor::Cursor;
@@ -44,7 +43,7 @@ pub use self::problem::FilterProblem;
 pub use self::report::{Report, ReportRow, RowOutcome};
 pub use self::selection::Selection;
 pub use self::show::Show;
-pub use self::status::Status;
+pub use crate::outbox::EventStatus;
 
 #[doc(hidden)]
 pub use self::action::Action;

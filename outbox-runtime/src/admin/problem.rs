@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::admin::Status;
+use crate::admin::EventStatus;
 use crate::error::shown;
 
 /// One thing that is wrong with what was asked for. A call reports all of them at once, before anything is sent to the database.
@@ -33,14 +33,14 @@ pub enum FilterProblem {
     /// Only published events have a time of publishing.
     PublishedRange {
         /// The status that was asked for.
-        status: Status,
+        status: EventStatus,
     },
     /// The action is not for events of that status.
-    Status {
+    EventStatus {
         /// The action.
         action: &'static str,
         /// The status that was asked for.
-        status: Status,
+        status: EventStatus,
     },
     /// A filter without any condition, given to something that changes events: it would change all of them.
     Everything {
@@ -74,7 +74,7 @@ impl fmt::Display for FilterProblem {
             Self::PublishedRange { status } => {
                 write!(f, "events that are {status} have no time of publishing: leave off the range or the status")
             }
-            Self::Status { action, status } => write!(f, "`{action}` is not for events that are {status}"),
+            Self::EventStatus { action, status } => write!(f, "`{action}` is not for events that are {status}"),
             Self::Everything { action } => {
                 write!(
                     f,

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::admin::filter::time;
-use crate::admin::{Action, Cursor, Status};
+use crate::admin::{Action, Cursor, EventStatus};
 
 /// What an action did, row by row.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,7 +35,7 @@ pub struct ReportRow {
     /// What it told of, if it was found: aggregate type and id.
     pub aggregate: Option<(String, String)>,
     /// What it was before.
-    pub was: Option<Status>,
+    pub was: Option<EventStatus>,
 }
 
 /// What became of one row.
@@ -56,7 +56,7 @@ pub enum RowOutcome {
     #[non_exhaustive]
     WrongStatus {
         /// Its status.
-        status: Status,
+        status: EventStatus,
     },
     /// It has no order: nothing waits for it.
     NotOrdered,
@@ -72,7 +72,7 @@ pub struct Found {
     pub(crate) aggregate_type: String,
     pub(crate) aggregate_id: String,
     pub(crate) ordered: bool,
-    pub(crate) status: Status,
+    pub(crate) status: EventStatus,
     /// Whether a lease on it holds.
     pub(crate) leased: bool,
     pub(crate) locked_by: Option<String>,

@@ -70,7 +70,9 @@ impl Selection {
                     problems.push(FilterProblem::Everything { action: action.name() });
                 }
                 let not_for = filter.statuses.iter().filter(|status| !action.is_for(**status));
-                problems.extend(not_for.map(|status| FilterProblem::Status { action: action.name(), status: *status }));
+                problems.extend(
+                    not_for.map(|status| FilterProblem::EventStatus { action: action.name(), status: *status }),
+                );
                 problems
             }
         };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The status of an event in the outbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum EventStatus {
     /// It waits for its time, for a relay, or for the events before it.
@@ -17,6 +17,9 @@ pub enum EventStatus {
 }
 
 impl EventStatus {
+    /// All of them, in the order in which [`Admin::list`](crate::admin::Admin::list) goes through them.
+    pub const ALL: [Self; 4] = [Self::Failed, Self::Processing, Self::Pending, Self::Published];
+
     /// The name in the table.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -27,15 +30,9 @@ impl EventStatus {
         }
     }
 
-    /// The opposite of [`as_str`](Self::as_str).
+    /// The status of that name; case does not matter.
     pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "Pending" => Self::Pending,
-            "Processing" => Self::Processing,
-            "Published" => Self::Published,
-            "Failed" => Self::Failed,
-            _ => return None,
-        })
+        Self::ALL.into_iter().find(|status| status.as_str().eq_ignore_ascii_case(name))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use outbox::admin::{Admin, Event, Filter, Page, RowOutcome, Selection, Status};
+use outbox::admin::{Admin, Event, EventStatus, Filter, Page, RowOutcome, Selection};
 use outbox_it::TestDatabase;
 use outbox_runtime::Store;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -80,12 +80,12 @@ async fn heavy_no_look_and_no_action_reads_a_big_table() {
         read("counts", 70_000, &|pool| {
             Box::pin(async move {
                 let counts = Admin::new(pool).counts().await.unwrap();
-                assert_eq!(counts.status(Status::Failed).to_string(), "200");
+                assert_eq!(counts.status(EventStatus::Failed).to_string(), "200");
                 assert_eq!(
                     (counts.blocked.to_string(), counts.delayed.to_string(), counts.expired.to_string()),
                     ("10000+".into(), "10000+".into(), "20".into())
                 );
-                assert_eq!(counts.status(Status::Published).to_string(), "10000+");
+                assert_eq!(counts.status(EventStatus::Published).to_string(), "10000+");
                 assert_eq!(counts.held.events, 0);
             })
         })
@@ -94,14 +94,14 @@ async fn heavy_no_look_and_no_action_reads_a_big_table() {
             Box::pin(async move {
                 let listed = Admin::new(pool).list(&Filter::new(), Page::of(100)).await.unwrap();
                 assert_eq!(listed.events.len(), 100);
-                assert!(listed.events.iter().all(|event: &Event| event.status == Status::Failed));
+                assert!(listed.events.iter().all(|event: &Event| event.status == EventStatus::Failed));
             })
         })
         .await;
         read("pages of published events, newest first", 25_000, &|pool| {
             Box::pin(async move {
                 let admin = Admin::new(pool);
-                let published = Filter::new().status(Status::Published);
+                let published = Filter::new().status(EventStatus::Published);
                 let first = admin.list(&published, Page::of(100).newest_first()).await.unwrap();
                 assert_eq!(first.events[0].event_id, "p-1");
                 let second =
@@ -266,7 +266,7 @@ async fn a_discarded_event_is_in_the_log_and_no_payload_is_anywhere() {
     let shown = admin.show("told").payload(true).await.unwrap().unwrap();
     assert!(shown.payload.as_deref().is_some_and(|payload| payload.contains("4111-secret")));
     let report = admin.discard("told", "sent by hand").await.unwrap();
-    assert_eq!((report.done(), report.rows[0].was), (1, Some(Status::Failed)));
+    assert_eq!((report.done(), report.rows[0].was), (1, Some(EventStatus::Failed)));
     assert_eq!(report.rows[0].aggregate, Some(("order".to_owned(), "key".to_owned())));
     assert_eq!(logs.with(&["told", "sent by hand", "WARN"]).len(), 1);
     for text in [format!("{shown:?} {report:?} {admin:?} {missing:?}"), logs.with(&[]).join("\n")] {

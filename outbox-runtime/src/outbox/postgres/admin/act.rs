@@ -10,15 +10,16 @@ use crate::admin::{Action, Found};
 fn sql(action: &Action) -> String {
     let free = "locked_by = NULL, locked_until = NULL, unknown_count = CASE o.status WHEN 'Processing' THEN LEAST(o.unknown_count::bigint + 1, 2147483647)::integer ELSE o.unknown_count END";
     let change = match action {
-        Action::RetryNow => "UPDATE outbox_messages AS o SET status = 'Pending', attempt_count = 0, unknown_count = 0, locked_by = NULL, locked_until = NULL,
+        // Not its unknown results: what a broker may have cannot be cancelled.
+        Action::RetryNow => format!("UPDATE outbox_messages AS o SET status = 'Pending', attempt_count = 0, {free},
             next_attempt_at = LEAST(o.next_attempt_at, clock_timestamp())
-            FROM mine WHERE o.event_id = mine.event_id".to_owned(),
+            FROM mine WHERE o.event_id = mine.event_id"),
         Action::Fail { .. } => format!("UPDATE outbox_messages AS o SET status = 'Failed', last_error = $3, skipped = o.skipped OR o.on_failed = 'skip', {free}
             FROM mine WHERE o.event_id = mine.event_id"),
         Action::Discard => "DELETE FROM outbox_messages AS o USING mine WHERE o.event_id = mine.event_id".to_owned(),
         Action::Skip => format!("UPDATE outbox_messages AS o SET skipped = true, status = CASE o.status WHEN 'Processing' THEN 'Pending' ELSE o.status END, {free}
             FROM mine WHERE o.event_id = mine.event_id"),
-        Action::Replay => "UPDATE outbox_messages AS o SET status = 'Pending', published_at = NULL, attempt_count = 0, unknown_count = 0, last_error = NULL,
+        Action::Replay => "UPDATE outbox_messages AS o SET status = 'Pending', published_at = NULL, attempt_count = 0, unknown_count = GREATEST(o.unknown_count, 1), last_error = NULL,
             skipped = false, next_attempt_at = clock_timestamp()
             FROM mine WHERE o.event_id = mine.event_id".to_owned(),
     };

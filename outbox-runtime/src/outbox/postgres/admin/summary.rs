@@ -3,7 +3,7 @@
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::admin::{Event, Status};
+use crate::admin::{Event, EventStatus};
 use crate::event::{HeaderMap, OnFailed, Unroutable};
 use crate::outbox::admin_time;
 
@@ -37,9 +37,9 @@ pub(super) const SUMMARY: &str = concat!(
     " AS published"
 );
 
-pub(super) fn status(row: &PgRow, column: &str) -> Result<Status, sqlx::Error> {
+pub(super) fn status(row: &PgRow, column: &str) -> Result<EventStatus, sqlx::Error> {
     let name: String = row.try_get(column)?;
-    Status::from_name(&name).ok_or_else(|| sqlx::Error::Decode(format!("an unknown status {name:?}").into()))
+    EventStatus::from_name(&name).ok_or_else(|| sqlx::Error::Decode(format!("an unknown status {name:?}").into()))
 }
 
 pub(super) fn event(row: &PgRow) -> Result<Event, sqlx::Error> {
@@ -63,7 +63,7 @@ pub(super) fn event(row: &PgRow) -> Result<Event, sqlx::Error> {
         max_attempts: row.try_get("max_attempts")?,
         unknown_count: row.try_get("unknown_count")?,
         last_error: row.try_get("last_error")?,
-        blocked: status == Status::Pending && row.try_get::<i64, _>("next_attempt")? == i64::MAX,
+        blocked: status == EventStatus::Pending && row.try_get::<i64, _>("next_attempt")? == i64::MAX,
         skipped: row.try_get("skipped")?,
         unroutable: Unroutable::from_name(&unroutable).unwrap_or_default(),
         on_failed: OnFailed::from_name(&on_failed).unwrap_or_default(),

@@ -4,7 +4,7 @@
 use sqlx::{Row, SqliteConnection};
 
 use super::summary::status;
-use crate::admin::{Action, Found, Status};
+use crate::admin::{Action, EventStatus, Found};
 use crate::store::sqlite::sql::{array, now, optional_text, text};
 
 pub(crate) const SEEN: &str = concat!(
@@ -17,7 +17,8 @@ FROM outbox_messages AS o WHERE o.event_id IN (SELECT value FROM json_each(?1)) 
 );
 
 pub(crate) const RETRY: &str = concat!(
-    "UPDATE outbox_messages SET status = 'Pending', attempt_count = 0, unknown_count = 0, locked_by = NULL, locked_until = NULL,
+    "UPDATE outbox_messages SET status = 'Pending', attempt_count = 0, locked_by = NULL, locked_until = NULL,
+     unknown_count = CASE status WHEN 'Processing' THEN min(unknown_count + 1, 2147483647) ELSE unknown_count END,
      next_attempt_at = min(next_attempt_at, ",
     now!(),
     ") WHERE rowid IN (SELECT value FROM json_each(?1))"
@@ -36,7 +37,7 @@ UPDATE outbox_messages SET skipped = 1, status = CASE status WHEN 'Processing' T
 WHERE rowid IN (SELECT value FROM json_each(?1))";
 
 pub(crate) const REPLAY: &str = concat!(
-    "UPDATE outbox_messages SET status = 'Pending', published_at = NULL, attempt_count = 0, unknown_count = 0, last_error = NULL, skipped = 0,
+    "UPDATE outbox_messages SET status = 'Pending', published_at = NULL, attempt_count = 0, unknown_count = max(unknown_count, 1), last_error = NULL, skipped = 0,
      next_attempt_at = ",
     now!(),
     " WHERE rowid IN (SELECT value FROM json_each(?1))"
@@ -66,7 +67,7 @@ pub(crate) async fn act(
     let rows = sqlx::query(SEEN).bind(array(ids)?).fetch_all(&mut *connection).await?;
     let (mut found, mut numbers) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in &rows {
-        let (status, leased, ordered): (Status, bool, bool) =
+        let (status, leased, ordered): (EventStatus, bool, bool) =
             (status(row, "status")?, row.try_get("leased")?, row.try_get("ordered")?);
         let done = action.is_for(status) && !leased && (ordered || !action.needs_order());
         if done {

@@ -3,14 +3,14 @@
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use crate::admin::{Event, Status};
+use crate::admin::{Event, EventStatus};
 use crate::event::{HeaderMap, OnFailed, Unroutable};
 use crate::outbox::admin_time;
 use crate::store::sqlite::sql::{optional_text, text};
 
-pub(super) fn status(row: &SqliteRow, column: &str) -> Result<Status, sqlx::Error> {
+pub(super) fn status(row: &SqliteRow, column: &str) -> Result<EventStatus, sqlx::Error> {
     let name = text(row, column)?;
-    Status::from_name(&name).ok_or_else(|| sqlx::Error::Decode(format!("an unknown status {name:?}").into()))
+    EventStatus::from_name(&name).ok_or_else(|| sqlx::Error::Decode(format!("an unknown status {name:?}").into()))
 }
 
 pub(super) fn event(row: &SqliteRow) -> Result<Event, sqlx::Error> {
@@ -32,7 +32,7 @@ pub(super) fn event(row: &SqliteRow) -> Result<Event, sqlx::Error> {
         max_attempts: row.try_get("max_attempts")?,
         unknown_count: row.try_get("unknown_count")?,
         last_error: optional_text(row, "last_error")?,
-        blocked: status == Status::Pending && row.try_get::<i64, _>("next_attempt_at")? == i64::MAX,
+        blocked: status == EventStatus::Pending && row.try_get::<i64, _>("next_attempt_at")? == i64::MAX,
         skipped: row.try_get("skipped")?,
         unroutable: Unroutable::from_name(&text(row, "unroutable")?).unwrap_or_default(),
         on_failed: OnFailed::from_name(&text(row, "on_failed")?).unwrap_or_default(),

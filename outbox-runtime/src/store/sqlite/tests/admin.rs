@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{File, limits};
-use crate::admin::{Admin, AdminError, Filter, FilterProblem, Page, RowOutcome, Selection, Status};
+use crate::admin::{Admin, AdminError, EventStatus, Filter, FilterProblem, Page, RowOutcome, Selection};
 use crate::outbox::{ArchiveState, ArchiveTable, Fate, Settlement};
 use crate::store::Store;
 use sqlx::Sqlite;
@@ -48,7 +48,7 @@ async fn each_action_is_for_its_rows_and_lets_the_next_one_of_the_key_go_on() {
     let outcomes = |report: crate::admin::Report| report.rows.into_iter().map(|row| row.outcome).collect::<Vec<_>>();
     let skipped = outcomes(admin.skip(Selection::ids(["1", "5", "6", "7", "x"])).await.unwrap());
     assert_eq!(skipped[0], RowOutcome::Done);
-    assert_eq!(skipped[1], RowOutcome::WrongStatus { status: Status::Published });
+    assert_eq!(skipped[1], RowOutcome::WrongStatus { status: EventStatus::Published });
     assert!(
         matches!(&skipped[2], RowOutcome::Busy { locked_by: Some(by), until: Some(_) } if by == "r"),
         "{skipped:?}"
@@ -125,10 +125,10 @@ async fn a_list_pages_by_keys_through_all_statuses() {
     for (filter, want) in [
         (Filter::new(), 1000),
         (Filter::new().event_type("ten"), 100),
-        (Filter::new().status(Status::Failed), 100),
-        (Filter::new().status(Status::Pending).event_type("ten"), 60),
+        (Filter::new().status(EventStatus::Failed), 100),
+        (Filter::new().status(EventStatus::Pending).event_type("ten"), 60),
         (Filter::new().error_contains("NO_ROUTE 1"), 111),
-        (Filter::new().error_contains("NO_ROUTE 1").status(Status::Pending), 99),
+        (Filter::new().error_contains("NO_ROUTE 1").status(EventStatus::Pending), 99),
         (Filter::new().aggregate("a", "b"), 0),
         (Filter::new().enqueued_before(std::time::UNIX_EPOCH + Duration::from_micros(10)), 69),
         (Filter::new().published_from(std::time::UNIX_EPOCH + Duration::from_micros(100)), 101),
@@ -159,12 +159,15 @@ async fn a_list_pages_by_keys_through_all_statuses() {
         }
     }
     let counts = admin.counts().await.unwrap();
-    assert_eq!(counts.status(Status::Failed).events, 100);
-    assert_eq!((counts.held.events, counts.expired.events, counts.status(Status::Published).events), (100, 10, 290));
+    assert_eq!(counts.status(EventStatus::Failed).events, 100);
+    assert_eq!(
+        (counts.held.events, counts.expired.events, counts.status(EventStatus::Published).events),
+        (100, 10, 290)
+    );
     assert_eq!((counts.due.events, counts.blocked.events, counts.delayed.events), (400, 200, 0));
     let few = admin.counts_up_to(50).await.unwrap();
     assert_eq!(few.due.to_string(), "50+");
-    assert!(few.status(Status::Failed).at_least && few.held.at_least && !few.expired.at_least);
+    assert!(few.status(EventStatus::Failed).at_least && few.held.at_least && !few.expired.at_least);
 }
 
 #[tokio::test]
@@ -177,7 +180,7 @@ async fn an_action_on_a_filter_is_bounded_and_goes_on() {
          SELECT x, 'a', 'a', 'e', 'e', 'k', '{}', 2, 'Published', x FROM n",
     )
     .await;
-    let published = Filter::new().status(Status::Published);
+    let published = Filter::new().status(EventStatus::Published);
     let first = admin.replay(Selection::of(published.clone()).limit(700)).await.unwrap();
     assert_eq!((first.done(), first.rows.len()), (700, 700));
     // What is published again meanwhile is not replayed again by what goes on.
@@ -197,10 +200,10 @@ async fn what_does_not_fit_is_told_at_once_and_nothing_is_done() {
     let all = told(admin.discard(Selection::of(Filter::new()).limit(0), " ").await.unwrap_err());
     assert_eq!(all.len(), 3, "{all:?}");
     assert!(all.contains(&FilterProblem::Everything { action: "discard" }));
-    let published = Filter::new().status(Status::Published);
+    let published = Filter::new().status(EventStatus::Published);
     assert_eq!(
         told(admin.retry_now(published.clone()).await.unwrap_err()),
-        [FilterProblem::Status { action: "retry_now", status: Status::Published }]
+        [FilterProblem::EventStatus { action: "retry_now", status: EventStatus::Published }]
     );
     assert_eq!(told(admin.list(&published, Page::of(0).after("h.1.1.x".parse().unwrap())).await.unwrap_err()).len(), 2);
     assert_eq!(told(admin.skip(Selection::ids(["", "a\0"])).await.unwrap_err()).len(), 2);

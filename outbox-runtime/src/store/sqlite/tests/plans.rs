@@ -3,7 +3,7 @@
 use sqlx::{AssertSqlSafe, Row};
 
 use super::File;
-use crate::admin::{Filter, Status};
+use crate::admin::{EventStatus, Filter};
 use crate::{inbox, outbox, queue};
 
 const TABLES: [&str; 6] =
@@ -124,7 +124,7 @@ async fn no_statement_reads_a_whole_table() {
         // Lists, in all their shapes.
         let filters =
             [Filter::new(), Filter::new().error_contains("x"), Filter::new().event_type("a").aggregate("a", "a")];
-        for mut scan in filters.iter().flat_map(|filter| filter.scans(&Status::ALL)) {
+        for mut scan in filters.iter().flat_map(|filter| filter.scans(&EventStatus::ALL)) {
             (scan.rows, scan.read) = (10, 100);
             for (after, newest_first) in
                 [(None, false), (None, true), (Some((5, "x".to_owned())), false), (Some((5, "x".to_owned())), true)]

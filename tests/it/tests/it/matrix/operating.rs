@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outbox::admin::{Filter, RowOutcome, Selection, Status};
+use outbox::admin::{EventStatus, Filter, RowOutcome, Selection};
 use outbox::{Alert, Enqueue, Migrations, Retention, Role};
 use outbox_it::eventually;
 
@@ -57,7 +57,7 @@ matrix! {
                 match (outcome, n % 3) {
                     (RowOutcome::Done, 0) => discarded.push(n),
                     (RowOutcome::Done, 1) => failed.push(n),
-                    (RowOutcome::Done | RowOutcome::Busy { .. } | RowOutcome::WrongStatus { status: Status::Published, .. }, _) => others += 1,
+                    (RowOutcome::Done | RowOutcome::Busy { .. } | RowOutcome::WrongStatus { status: EventStatus::Published, .. }, _) => others += 1,
                     (other, _) => panic!("{n}: {other:?}"),
                 }
             }
@@ -88,7 +88,7 @@ matrix! {
         runtime.shutdown().await;
         let runtime = place.start([S::handlers().stock, S::handlers().mail]).await;
         eventually(SOON, "ready", async || runtime.health().ready).await;
-        let created = Filter::new().status(Status::Published).event_type("order.created");
+        let created = Filter::new().status(EventStatus::Published).event_type("order.created");
         let mut after = None;
         let mut replayed = 0;
         for _ in 0..3 {
