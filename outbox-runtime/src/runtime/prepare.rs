@@ -124,14 +124,7 @@ impl<DB: Store> Prepare<DB> {
                 tracing::info!(database = %self.shown, "the database is behind a transaction pooler; prepared statements survive it, and wake-ups by LISTEN are not relied on");
                 Ok(())
             }
-            Pooling::Unusable(why) => Err(Unprepared::Never(StartProblem::new(
-                SETTING,
-                format!(
-                    "{}: a pooler gives its sessions to another client after each transaction, and {why}",
-                    self.shown
-                ),
-                DB::cure(Some("26000")),
-            ))),
+            Pooling::Unusable(why) => Err(self.pooled(&why)),
         }
     }
 
@@ -159,6 +152,14 @@ impl<DB: Store> Prepare<DB> {
         }
     }
 
+    fn pooled(&self, why: &str) -> Unprepared {
+        Unprepared::Never(StartProblem::new(
+            SETTING,
+            format!("{}: a pooler gives its sessions to another client after each transaction, and {why}", self.shown),
+            DB::cure(Some("26000")),
+        ))
+    }
+
     async fn own(&self) -> Result<Ownership, Unprepared> {
         DB::own(&self.pool).await.map_err(|error| match error {
             NotOwned::Taken(who) => Unprepared::Never(StartProblem::new(
@@ -177,6 +178,10 @@ impl<DB: Store> Prepare<DB> {
     fn unusable(&self, error: &sqlx::Error) -> Unprepared {
         let problem = explain::database::<DB>(SETTING, &self.shown, error);
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        // A statement that is there already, or not any more: a pooler under load that was not found out by its sessions.
+        if let Some("42P05" | "26000") = code.as_deref() {
+            return self.pooled(&format!("prepared statements do not survive it: {error}"));
+        }
         if DB::hopeless(code.as_deref()) { Unprepared::Never(problem) } else { Unprepared::NotYet(problem) }
     }
 

@@ -4,6 +4,8 @@
 //! The statements, the verdicts and the lines are the real ones, on real databases. The broker is a list: what a test of real servers cannot do
 //! thousands of times, it answers as the case says. `tests/it` has the same behaviours with RabbitMQ.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "it is a test")]
+
 mod events;
 mod history;
 mod model;

@@ -10,7 +10,7 @@ use crate::store::Pooling;
 use crate::store::session::within;
 
 /// Looks before we believe that there is none.
-const LOOKS: usize = 3;
+const LOOKS: usize = 5;
 /// Looks where a session is older than its connection: then there is a pooler, and other clients may take its sessions in between.
 const LOOKS_AT_A_POOLER: usize = 40;
 /// Tries to bring two connections to one session of the server's; each needs a moment in which nobody else takes it.

@@ -34,7 +34,7 @@ fn of(url: String, broker: &str) -> RuntimeBuilder {
 
 async fn refused(builder: RuntimeBuilder) -> String {
     let started = tokio::time::timeout(SOON, builder.start()).await.expect("an answer");
-    let error = started.err().expect("it must be refused");
+    let error = started.expect_err("it must be refused");
     assert!(error.as_start().is_some(), "{error:?}");
     error.to_string()
 }
