@@ -69,18 +69,13 @@ async fn main() -> ExitCode {
         tx.commit().await.expect("commit");
         let committed = Instant::now();
         let message = async {
-            // A copy of an earlier event is not this one.
-            while tap
-                .next()
-                .await
-                .expect("a consumer")
-                .expect("a message")
-                .properties
-                .message_id()
-                .as_ref()
-                .map(|id| id.as_str())
-                != Some(&id)
-            {}
+            loop {
+                let delivery = tap.next().await.expect("a consumer").expect("a message");
+                // A copy of an earlier event is not this one.
+                if delivery.properties.message_id().as_ref().is_some_and(|found| found.as_str() == id) {
+                    break;
+                }
+            }
             committed.elapsed()
         };
         let seen = async {

@@ -82,6 +82,7 @@ async fn alone_every_change_of_state_is_counted() {
         ("outbox_broker_connected{role=publisher}".to_owned(), 1.0),
         ("outbox_broker_connected{role=consumer}".to_owned(), 1.0),
         (format!("outbox_subscribed{{{consumer}}}"), 1.0),
+        ("outbox_listening{}".to_owned(), 1.0),
     ] {
         assert_eq!(of(&key), want, "{key} in {totals:#?}");
     }
@@ -141,7 +142,9 @@ const ALL: &[&str] = &[
     names::BROKER_CONNECTED,
     names::BROKER_BLOCKED,
     names::DATABASE_AVAILABLE,
+    names::LISTENING,
     names::LOOPS_ALIVE,
+    names::WAKEUPS,
     names::LOOPS_EXPECTED,
     names::LOOP_RESTARTS,
 ];
