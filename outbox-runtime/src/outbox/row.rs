@@ -15,6 +15,8 @@ pub struct ClaimLimits {
     pub bytes: usize,
     /// How long the claim holds.
     pub lease: Duration,
+    /// Rows that were due before this need not be looked at; a hint, which saves PostgreSQL the walk past dead rows.
+    pub since: Option<DateTime<Utc>>,
 }
 
 /// A claimed row.
@@ -61,6 +63,8 @@ pub struct Claimed {
     pub rows: Vec<ClaimedRow>,
     /// Due rows that wait for an earlier one of their key, and were put aside.
     pub deferred: u64,
+    /// The latest time at which a row was due that it met; for the next hint.
+    pub met: Option<DateTime<Utc>>,
 }
 
 /// A row's policies and history, as they stand in the row.

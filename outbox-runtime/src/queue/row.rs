@@ -27,6 +27,8 @@ pub struct Routed {
     pub rows: Vec<RoutedRow>,
     /// Rows that wait for an earlier one of their key.
     pub deferred: u64,
+    /// The latest time at which a row was due that it met; for the next hint.
+    pub met: Option<DateTime<Utc>>,
 }
 
 /// What became of a due row.

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::broker::rabbitmq::connection::{Link, LinkState};
 use crate::outbox::{ClaimLimits, Claimed, ClaimedRow};
 use crate::relay::batch::parts;
+use crate::relay::hint::Hint;
 use crate::relay::reach::Reach;
 use crate::relay::sleep::Sleep;
 use crate::relay::{Batch, Relay};
@@ -18,7 +19,7 @@ use crate::telemetry::names;
 pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>, link: Arc<Link>, to_publish: mpsc::Sender<Batch>) {
     let mut sleep = Sleep::new(&relay);
     let mut link = link.state();
-    let mut reach = Reach::new();
+    let (mut reach, mut hint) = (Reach::new(), Hint::default());
     loop {
         // No broker, or a blocked one: nothing is claimed, so nothing is spent and no lease is held (R3).
         let ready = async {
@@ -29,11 +30,12 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>, link: Arc<Link>, to_pu
             room = ready => room,
             () = relay.stop.cancelled() => return,
         };
-        let limits = ClaimLimits { rows, bytes, lease: relay.config.lease };
+        let limits = ClaimLimits { rows, bytes, lease: relay.config.lease, since: hint.since() };
         let claim: Arc<str> = Arc::from(format!("{}:{}", relay.config.instance, ulid::Ulid::new()));
         sleep.scanning();
         match claim_once(&relay, &claim, limits).await {
-            Ok(Claimed { rows: claimed, deferred }) => {
+            Ok(Claimed { rows: claimed, deferred, met }) => {
+                hint.met(met);
                 reach.there(&relay);
                 metrics::counter!(names::DEFERRED).increment(deferred);
                 if claimed.is_empty() && deferred == 0 {

@@ -10,6 +10,7 @@ mod claim;
 #[cfg(feature = "rabbitmq")]
 mod destination;
 mod fate;
+mod hint;
 #[cfg(feature = "rabbitmq")]
 mod line;
 mod maintain;

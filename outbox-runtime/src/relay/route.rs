@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::outbox::{ClaimLimits, Settlement};
 use crate::queue::{RouteClaim, Routed, RoutedRow};
 use crate::relay::fate::{Word, fate};
+use crate::relay::hint::Hint;
 use crate::relay::reach::Reach;
 use crate::relay::record::{Told, record};
 use crate::relay::sleep::Sleep;
@@ -16,15 +17,19 @@ use crate::telemetry::{Repeated, names};
 
 pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
     let mut sleep = Sleep::new(&relay);
-    let (mut reach, mut trouble) = (Reach::new(), Repeated::new());
+    let (mut reach, mut hint, mut trouble) = (Reach::new(), Hint::default(), Repeated::new());
     let prefix = relay.config.namespace.as_ref().map_or_else(String::new, |namespace| format!("{namespace}."));
     loop {
         if relay.stop.is_cancelled() {
             return;
         }
         let claim: Arc<str> = Arc::from(format!("{}:{}", relay.config.instance, ulid::Ulid::new()));
-        let limits =
-            ClaimLimits { rows: relay.config.batch, bytes: relay.config.window_bytes, lease: relay.config.lease };
+        let limits = ClaimLimits {
+            rows: relay.config.batch,
+            bytes: relay.config.window_bytes,
+            lease: relay.config.lease,
+            since: hint.since(),
+        };
         let round = RouteClaim {
             claim_id: claim.as_ref().to_owned(),
             prefix: prefix.clone(),
@@ -35,14 +40,16 @@ pub(super) async fn run<DB: Store>(relay: Arc<Relay<DB>>) {
         // The rows that stay claimed are renewed and, after the deadline of a shutdown, put back like those of any claim.
         let permit = relay.window.take(&claim, 0, 0);
         match route_once(&relay, &round).await {
-            Ok(Routed { rows, deferred: 0 }) if rows.is_empty() => {
+            Ok(Routed { rows, deferred: 0, met }) if rows.is_empty() => {
+                hint.met(met);
                 reach.there(&relay);
                 drop(permit);
                 if !sleep.rest().await {
                     return;
                 }
             }
-            Ok(Routed { rows, deferred }) => {
+            Ok(Routed { rows, deferred, met }) => {
+                hint.met(met);
                 reach.there(&relay);
                 sleep.found();
                 metrics::counter!(names::CLAIMED).increment(rows.len() as u64);

@@ -27,7 +27,7 @@ SET status = CASE WHEN moves.place IS NULL THEN o.status ELSE 'Processing' END,
     locked_until = CASE WHEN moves.place IS NOT NULL THEN clock_timestamp() + $4 * interval '1 millisecond' END,
     next_attempt_at = COALESCE(moves.until, o.next_attempt_at)
 FROM moves, unflushed WHERE o.event_id = ANY (ARRAY(SELECT event_id FROM moves)) AND o.event_id = moves.event_id
-RETURNING moves.place, o.event_id, o.aggregate_type, o.aggregate_id, CASE WHEN o.skipped THEN NULL ELSE o.sequence END AS sequence,
+RETURNING (SELECT latest FROM met) AS latest, moves.place, o.event_id, o.aggregate_type, o.aggregate_id, CASE WHEN o.skipped THEN NULL ELSE o.sequence END AS sequence,
           o.event_type, o.event_version, o.exchange, o.routing_key, o.envelope,
           CASE WHEN moves.place IS NOT NULL THEN o.payload::text END AS payload,
           CASE WHEN moves.place IS NOT NULL THEN o.headers::text END AS headers,
@@ -58,11 +58,13 @@ pub(crate) async fn claim(
         .bind(i64::try_from(limits.bytes).unwrap_or(i64::MAX))
         .bind(claim_id)
         .bind(millis(limits.lease))
+        .bind(limits.since)
         .fetch_all(connection)
         .await?;
     let mut claimed = Vec::with_capacity(moved.len());
-    let mut deferred = 0;
+    let (mut deferred, mut met) = (0, None);
     for row in &moved {
+        met = row.try_get("latest")?;
         match row.try_get::<Option<i64>, _>("place")? {
             Some(place) => claimed.push((place, decode(row)?)),
             None => deferred += 1,
@@ -70,7 +72,7 @@ pub(crate) async fn claim(
     }
     // RETURNING promises no order.
     claimed.sort_by_key(|(place, _)| *place);
-    Ok(Claimed { rows: claimed.into_iter().map(|(_, row)| row).collect(), deferred })
+    Ok(Claimed { rows: claimed.into_iter().map(|(_, row)| row).collect(), deferred, met })
 }
 
 fn decode(row: &PgRow) -> Result<ClaimedRow, sqlx::Error> {

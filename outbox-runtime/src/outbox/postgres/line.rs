@@ -8,10 +8,11 @@
 //! would ever pull it forward again. Whatever makes a row Pending or pulls it forward stamps `next_attempt_at` anew for that reason.
 //! And while a relay has the one before it, that relay may settle without having seen this row: it is deferred for a moment only.
 
-/// `$1` rows, `$2` bytes, `$3` the claim, `$4` the lease in milliseconds. The argument lists more columns of `outbox_messages AS o` that the
+/// `$1` rows, `$2` bytes, `$3` the claim, `$4` the lease in milliseconds, `$5` from where the scan begins. The argument lists more columns of `outbox_messages AS o` that the
 /// rest of the statement reads where the row is locked. What follows can use:
 ///
 /// - `fitting`: rows that go, in the order of `place`, with `place`, `aggregate_type`, `aggregate_id`, `sequence` (NULL without order) and those columns;
+/// - `met`: the latest time at which a row was due that was met, as `latest`;
 /// - `deferred`: `event_id`, `until`, and `previous`, the id of the row before it in its line.
 ///
 /// `MATERIALIZED` keeps a limit a limit, whatever plan the server takes (F45); `= ANY (ARRAY(..))` reads rows by the primary key, whatever
@@ -26,9 +27,10 @@ due AS MATERIALIZED (
             $columns,
             "
     FROM outbox_messages AS o
-    WHERE o.status = 'Pending' AND o.next_attempt_at <= now()
+    WHERE o.status = 'Pending' AND o.next_attempt_at <= now() AND o.next_attempt_at >= COALESCE($5, timestamptz '-infinity')
     ORDER BY o.next_attempt_at, o.event_id LIMIT $1 FOR UPDATE SKIP LOCKED
 ),
+met AS MATERIALIZED (SELECT GREATEST(max(next_attempt_at), '0001-01-01') AS latest FROM due),
 keys AS MATERIALIZED (
     SELECT DISTINCT aggregate_type, aggregate_id FROM due WHERE sequence IS NOT NULL
 ),

@@ -70,7 +70,7 @@ pub(crate) async fn claim(
     }
     defer(&mut tx, &plan.wait).await?;
     tx.commit().await?;
-    Ok(Claimed { rows, deferred: plan.wait.len() as u64 })
+    Ok(Claimed { rows, deferred: plan.wait.len() as u64, met: None })
 }
 
 /// Puts aside what waits for a row before it.

@@ -28,7 +28,7 @@ checked AS MATERIALIZED (
     FROM fitting
 ),
 routes AS MATERIALIZED (
-    SELECT DISTINCT c.event_id, b.queue FROM checked AS c JOIN queue_bindings AS b ON b.exchange = $5 || c.exchange
+    SELECT DISTINCT c.event_id, b.queue FROM checked AS c JOIN queue_bindings AS b ON b.exchange = $6 || c.exchange
     WHERE c.defect IS NULL
       AND CASE WHEN b.pattern IS NULL THEN b.binding_key = c.routing_key
                ELSE (CASE c.routing_key WHEN '' THEN '' ELSE c.routing_key || '.' END) ~ b.pattern END
@@ -46,7 +46,7 @@ decided AS MATERIALIZED (
 put AS (
     INSERT INTO queue_messages (queue, event_id, aggregate_id, event_type, event_version, exchange, routing_key, envelope, payload, headers,
                                 occurred_at, enqueued_at)
-    SELECT r.queue, c.event_id, c.aggregate_id, c.event_type, c.event_version, $5 || c.exchange, c.routing_key, c.envelope, c.payload, c.headers,
+    SELECT r.queue, c.event_id, c.aggregate_id, c.event_type, c.event_version, $6 || c.exchange, c.routing_key, c.envelope, c.payload, c.headers,
            c.occurred_at, c.enqueued_at
     FROM routes AS r JOIN decided AS d USING (event_id) JOIN checked AS c USING (event_id)
     WHERE d.passes ORDER BY d.place, r.queue
@@ -80,7 +80,7 @@ moves AS MATERIALIZED (
     SELECT event_id, 'Pending', clock_timestamp() FROM pulled
 ),
 gone AS (
-    DELETE FROM outbox_messages AS o WHERE $6 AND o.event_id = ANY (ARRAY(SELECT event_id FROM moves WHERE status = 'Published'))
+    DELETE FROM outbox_messages AS o WHERE $7 AND o.event_id = ANY (ARRAY(SELECT event_id FROM moves WHERE status = 'Published'))
 ),
 moved AS (
     UPDATE outbox_messages AS o
@@ -91,13 +91,13 @@ moved AS (
         locked_until = CASE moves.status WHEN 'Processing' THEN clock_timestamp() + $4 * interval '1 millisecond' END,
         next_attempt_at = COALESCE(moves.until, o.next_attempt_at)
     FROM moves
-    WHERE o.event_id = ANY (ARRAY(SELECT event_id FROM moves)) AND o.event_id = moves.event_id AND NOT ($6 AND moves.status = 'Published')
+    WHERE o.event_id = ANY (ARRAY(SELECT event_id FROM moves)) AND o.event_id = moves.event_id AND NOT ($7 AND moves.status = 'Published')
 )
 SELECT d.passes, d.queues, c.event_id, c.event_type, c.exchange, c.routing_key, c.defect, c.unroutable, c.attempt_count, c.max_attempts,
        c.on_failed, c.backoff_first, c.backoff_longest, c.unknown_count,
        CASE WHEN extract(epoch FROM c.max_age) >= 0 THEN extract(epoch FROM c.max_age)::float8 END AS max_age,
        CASE WHEN isfinite(c.enqueued_at) THEN extract(epoch FROM clock_timestamp() - c.enqueued_at)::float8 END AS age,
-       (SELECT count(*) FROM moves WHERE status = 'Pending') AS aside
+       (SELECT count(*) FROM moves WHERE status = 'Pending') AS aside, (SELECT latest FROM met) AS latest
 FROM unflushed LEFT JOIN (decided AS d JOIN checked AS c USING (event_id)) ON d.reached"
 );
 
@@ -107,12 +107,14 @@ pub(crate) async fn route_due(connection: &mut PgConnection, claim: &RouteClaim)
         .bind(i64::try_from(claim.limits.bytes).unwrap_or(i64::MAX))
         .bind(&claim.claim_id)
         .bind(millis(claim.limits.lease))
+        .bind(claim.limits.since)
         .bind(&claim.prefix)
         .bind(claim.delete_published)
         .fetch_all(connection)
         .await?;
     let mut routed = Routed::default();
     for row in &found {
+        routed.met = row.try_get("latest")?;
         routed.deferred = u64::try_from(row.try_get::<i64, _>("aside")?).unwrap_or(0);
         // One row of NULLs says that nothing was due, or that all of it waits.
         let Some(published) = row.try_get("passes")? else { continue };

@@ -102,7 +102,7 @@ pub(crate) async fn route_due(connection: &mut SqliteConnection, claim: &RouteCl
     defer(&mut tx, &waiting).await?;
     pull(&mut tx, &passed).await?;
     tx.commit().await?;
-    Ok(Routed { rows: due.into_iter().map(|due| due.row).collect(), deferred: waiting.len() as u64 })
+    Ok(Routed { rows: due.into_iter().map(|due| due.row).collect(), deferred: waiting.len() as u64, met: None })
 }
 
 async fn bindings(connection: &mut SqliteConnection, prefix: &str, due: &[Due]) -> Result<Bindings, sqlx::Error> {

@@ -71,7 +71,7 @@ pub(super) fn histories() -> impl Strategy<Value = History> {
 
 fn step() -> impl Strategy<Value = Step> {
     let end = || prop_oneof![4 => Just(End::Commit), 1 => Just(End::Rollback)];
-    let event = || (proptest::sample::select(&Kind::ALL[..]), 0_u8..3);
+    let event = || (proptest::sample::select(&Kind::ALL[..]), 0_u8..2);
     let relay = || 0_usize..2;
     prop_oneof![
         8 => (vec(event(), 1..5), end()).prop_map(|(events, end)| Step::Enqueue { events, end }),

@@ -149,7 +149,7 @@ impl<DB: Table> Model<DB> {
             return Ok(());
         }
         let claim_id = self.claim_id(&relay.to_string());
-        let limits = ClaimLimits { rows, bytes, lease: LEASE };
+        let limits = ClaimLimits { rows, bytes, lease: LEASE, since: None };
         let claimed = DB::claim(connection, &claim_id, limits).await.map_err(unexpected)?.rows;
         ensure(claimed.len() <= rows, || format!("{} rows were claimed, {rows} were asked for", claimed.len()))?;
         let total: usize = claimed.iter().map(|row| row.payload.len()).sum();
@@ -231,7 +231,7 @@ impl<DB: Table> Model<DB> {
     async fn route(&mut self, connection: &mut PoolConnection<DB>, rows: usize, bound: bool) -> Checked {
         DB::run(connection, if bound { DB::BIND } else { DB::UNBIND }).await;
         let claim_id = self.claim_id("route");
-        let limits = ClaimLimits { rows, bytes: 100_000, lease: LEASE };
+        let limits = ClaimLimits { rows, bytes: 100_000, lease: LEASE, since: None };
         let round = RouteClaim { claim_id, prefix: String::new(), limits, delete_published: self.delete_published };
         let routed = DB::route_due(connection, &round).await.map_err(unexpected)?;
         let queued = DB::take_queue(connection).await;

@@ -59,7 +59,7 @@ fn a_relay_that_does_it_wrong_is_found_out() {
         (Mistake::NeverSweeps, ["never published"; 2]),
     ];
     for (mistake, found) in mistakes {
-        match super::run::<Sqlite>(&world, &runtime, 500, Some(mistake)) {
+        match super::run::<Sqlite>(&world, &runtime, 5_000, Some(mistake)) {
             Err(TestError::Fail(reason, _)) => {
                 assert!(found.iter().any(|found| reason.to_string().contains(found)), "{mistake:?}: {reason}");
             }

@@ -39,15 +39,15 @@ fn cases() -> Vec<Case> {
         Case {
             name: "claim",
             sql: statements::CLAIM,
-            types: "int8, int8, text, int8",
-            arguments: |rows| format!("{rows}, 16000000, 'me:1', 60000"),
+            types: "int8, int8, text, int8, timestamptz",
+            arguments: |rows| format!("{rows}, 16000000, 'me:1', 60000, NULL"),
             pages: (40, 60),
         },
         Case {
             name: "route",
             sql: statements::ROUTE,
-            types: "int8, int8, text, int8, text, bool",
-            arguments: |rows| format!("{rows}, 16000000, 'me:1', 60000, '', false"),
+            types: "int8, int8, text, int8, timestamptz, text, bool",
+            arguments: |rows| format!("{rows}, 16000000, 'me:1', 60000, NULL, '', false"),
             pages: (60, 60),
         },
         Case {

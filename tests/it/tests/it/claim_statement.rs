@@ -10,7 +10,7 @@ use sqlx::{Connection as _, PgConnection, Postgres};
 use crate::producing::rows;
 use crate::world::{enqueue, prepare};
 
-const LIMITS: ClaimLimits = ClaimLimits { rows: 10, bytes: 16 << 20, lease: Duration::from_secs(60) };
+const LIMITS: ClaimLimits = ClaimLimits { rows: 10, bytes: 16 << 20, lease: Duration::from_secs(60), since: None };
 
 async fn connection(db: &TestDatabase) -> PgConnection {
     PgConnection::connect_with(&db.options()).await.unwrap()

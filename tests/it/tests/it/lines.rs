@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres};
 
 use crate::world::prepare;
 
-const LIMITS: ClaimLimits = ClaimLimits { rows: 10, bytes: 16 << 20, lease: Duration::from_secs(60) };
+const LIMITS: ClaimLimits = ClaimLimits { rows: 10, bytes: 16 << 20, lease: Duration::from_secs(60), since: None };
 
 struct Lines {
     db: TestDatabase,

@@ -106,7 +106,7 @@ fn at(micros: i64) -> DateTime<Utc> {
 }
 
 fn limits(rows: usize, bytes: usize) -> ClaimLimits {
-    ClaimLimits { rows, bytes, lease: LEASE }
+    ClaimLimits { rows, bytes, lease: LEASE, since: None }
 }
 
 fn route(rows: usize, bytes: usize) -> RouteClaim {
