@@ -23,7 +23,7 @@ macro_rules! line {
             "
 due AS MATERIALIZED (
     SELECT o.event_id, o.next_attempt_at, o.payload_bytes, o.aggregate_type, o.aggregate_id,
-           CASE WHEN o.skipped THEN NULL ELSE o.sequence END AS sequence",
+           CASE WHEN o.skipped THEN NULL ELSE o.sequence END AS sequence, CASE WHEN o.skipped THEN o.sequence END AS skipped_at",
             $columns,
             "
     FROM outbox_messages AS o
@@ -31,6 +31,14 @@ due AS MATERIALIZED (
     ORDER BY o.next_attempt_at, o.event_id LIMIT $1 FOR UPDATE SKIP LOCKED
 ),
 met AS MATERIALIZED (SELECT GREATEST(max(next_attempt_at), '0001-01-01') AS latest FROM due),
+behind AS MATERIALIZED (
+    SELECT due.event_id, before.event_id AS previous FROM due CROSS JOIN LATERAL (
+        SELECT m.event_id FROM outbox_messages AS m
+        WHERE m.aggregate_type = due.aggregate_type AND m.aggregate_id = due.aggregate_id AND m.sequence < due.skipped_at
+          AND m.sequence IS NOT NULL AND m.status <> 'Published' AND NOT m.skipped
+        LIMIT 1
+    ) AS before WHERE due.skipped_at IS NOT NULL
+),
 keys AS MATERIALIZED (
     SELECT DISTINCT aggregate_type, aggregate_id FROM due WHERE sequence IS NOT NULL
 ),
@@ -66,7 +74,7 @@ prefix AS MATERIALIZED (
 placed AS MATERIALIZED (
     SELECT event_id, row_number() OVER in_turn AS place, sum(payload_bytes::bigint) OVER in_turn AS total FROM (
         SELECT event_id, payload_bytes, next_attempt_at AS turn, NULL AS aggregate_type, NULL AS aggregate_id, NULL::bigint AS sequence
-        FROM due WHERE sequence IS NULL
+        FROM due WHERE sequence IS NULL AND NOT EXISTS (SELECT FROM behind WHERE behind.event_id = due.event_id)
         UNION ALL
         SELECT event_id, payload_bytes, turn, aggregate_type, aggregate_id, sequence FROM prefix
     ) AS candidates WINDOW in_turn AS (ORDER BY turn, aggregate_type, aggregate_id, sequence, event_id)
@@ -102,6 +110,8 @@ deferred AS MATERIALIZED (
     ) AS before
     WHERE due.sequence IS NOT NULL AND seen.next_attempt_at = due.next_attempt_at
       AND NOT EXISTS (SELECT FROM prefix WHERE prefix.event_id = due.event_id)
+    UNION ALL
+    SELECT event_id, previous, clock_timestamp() + interval '2 seconds' FROM behind
 )"
         )
     };

@@ -34,6 +34,12 @@ RETURNING rowid AS number, event_id, aggregate_type, aggregate_id, CASE WHEN NOT
 pub(crate) const DEFER: &str =
     "UPDATE outbox_messages SET next_attempt_at = 9223372036854775807 WHERE rowid IN (SELECT value FROM json_each(?1))";
 
+pub(crate) const LOOK_AGAIN: &str = concat!(
+    "UPDATE outbox_messages SET next_attempt_at = ",
+    now!(),
+    " + 2000000 WHERE rowid IN (SELECT value FROM json_each(?1))"
+);
+
 pub(crate) const RENEW: &str = concat!(
     "UPDATE outbox_messages SET locked_until = ",
     now!(),
@@ -68,17 +74,24 @@ pub(crate) async fn claim(
         placed.sort_by_key(|(place, _)| *place);
         rows = placed.into_iter().map(|(_, row)| row).collect();
     }
-    defer(&mut tx, &plan.wait).await?;
+    let deferred = defer(&mut tx, &plan.wait, &plan.look_again).await?;
     tx.commit().await?;
-    Ok(Claimed { rows, deferred: plan.wait.len() as u64, met: None })
+    Ok(Claimed { rows, deferred, met: None })
 }
 
-/// Puts aside what waits for a row before it.
-pub(crate) async fn defer(connection: &mut SqliteConnection, rows: &[i64]) -> Result<(), sqlx::Error> {
-    if !rows.is_empty() {
-        sqlx::query(DEFER).bind(array(rows)?).execute(connection).await?;
+/// Puts aside what waits for a row before it; returns how many rows those are.
+pub(crate) async fn defer(
+    connection: &mut SqliteConnection,
+    waiting: &[i64],
+    look_again: &[i64],
+) -> Result<u64, sqlx::Error> {
+    if !waiting.is_empty() {
+        sqlx::query(DEFER).bind(array(waiting)?).execute(&mut *connection).await?;
     }
-    Ok(())
+    if !look_again.is_empty() {
+        sqlx::query(LOOK_AGAIN).bind(array(look_again)?).execute(connection).await?;
+    }
+    Ok((waiting.len() + look_again.len()) as u64)
 }
 
 /// Nothing that a producer in plain SQL may have written fails: one row would stop the relay for ever.

@@ -15,11 +15,16 @@ const LONGEST: usize = 64;
 
 pub(crate) const TAKE: &str = concat!(
     "
-SELECT rowid AS number, next_attempt_at, payload_bytes, aggregate_type, aggregate_id, CASE WHEN NOT skipped THEN sequence END AS sequence
-FROM outbox_messages
-WHERE status = 'Pending' AND next_attempt_at <= ",
+SELECT o.rowid AS number, o.next_attempt_at, o.payload_bytes, o.aggregate_type, o.aggregate_id,
+       CASE WHEN NOT o.skipped THEN o.sequence END AS sequence,
+       o.skipped AND o.sequence IS NOT NULL AND EXISTS (
+           SELECT 1 FROM outbox_messages AS m INDEXED BY outbox_messages_line
+           WHERE m.aggregate_type = o.aggregate_type AND m.aggregate_id = o.aggregate_id AND m.sequence < o.sequence
+             AND m.sequence IS NOT NULL AND m.status <> 'Published' AND NOT m.skipped) AS behind
+FROM outbox_messages AS o
+WHERE o.status = 'Pending' AND o.next_attempt_at <= ",
     now!(),
-    " ORDER BY next_attempt_at, event_id LIMIT ?1"
+    " ORDER BY o.next_attempt_at, o.event_id LIMIT ?1"
 );
 
 /// The first rows of the line of each key.
@@ -57,6 +62,8 @@ pub(crate) struct Plan {
     pub(crate) go: Vec<i64>,
     /// The rows that wait for one before them.
     pub(crate) wait: Vec<i64>,
+    /// Rows for which no other waits, but which wait themselves: they look again in a while.
+    pub(crate) look_again: Vec<i64>,
 }
 
 /// Decides. `lines` holds the first rows of the line of each key in `due`, in order.
@@ -99,7 +106,15 @@ pub(crate) fn plan(due: &[Candidate], lines: &[Candidate], rows: usize, bytes: i
 /// Reads what is due and decides; to be called in the transaction that acts upon it.
 pub(crate) async fn take(connection: &mut SqliteConnection, rows: usize, bytes: usize) -> Result<Plan, sqlx::Error> {
     let found = sqlx::query(TAKE).bind(bound(rows)).fetch_all(&mut *connection).await?;
-    let due = found.iter().map(|row| candidate(row, true)).collect::<Result<Vec<_>, _>>()?;
+    let (mut due, mut look_again) = (Vec::with_capacity(found.len()), Vec::new());
+    for row in &found {
+        let candidate = candidate(row, true)?;
+        if row.try_get("behind")? {
+            look_again.push(candidate.number);
+        } else {
+            due.push(candidate);
+        }
+    }
     let mut keys: Vec<&Key> = due.iter().filter_map(|row| row.place.as_ref().map(|(key, _)| key)).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -111,7 +126,7 @@ pub(crate) async fn take(connection: &mut SqliteConnection, rows: usize, bytes: 
             lines.push(candidate(row, row.try_get("open")?)?);
         }
     }
-    Ok(plan(&due, &lines, rows, bound(bytes)))
+    Ok(Plan { look_again, ..plan(&due, &lines, rows, bound(bytes)) })
 }
 
 fn candidate(row: &SqliteRow, open: bool) -> Result<Candidate, sqlx::Error> {

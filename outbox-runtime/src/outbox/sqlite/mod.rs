@@ -22,7 +22,7 @@ pub(crate) use self::settle::{pull, settle};
 pub(crate) mod statements {
     pub(crate) use super::archive::{OLDEST, TAKE_AWAY};
     pub(crate) use super::cancel::{CANCEL, STANDING};
-    pub(crate) use super::claim::{CLAIM, DEFER, DUE, RENEW};
+    pub(crate) use super::claim::{CLAIM, DEFER, DUE, LOOK_AGAIN, RENEW};
     pub(crate) use super::line::{FIRST, TAKE};
     pub(crate) use super::maintain::{OLD, PURGE_PUBLISHED, STATS};
     pub(crate) use super::put_back::{EXPIRED, HEADS, PUT_BACK_EXPIRED, RELEASE, RELEASE_WAITING};

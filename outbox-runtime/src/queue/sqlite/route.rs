@@ -99,10 +99,10 @@ pub(crate) async fn route_due(connection: &mut SqliteConnection, claim: &RouteCl
             .execute(&mut *tx)
             .await?;
     }
-    defer(&mut tx, &waiting).await?;
+    let deferred = defer(&mut tx, &waiting, &plan.look_again).await?;
     pull(&mut tx, &passed).await?;
     tx.commit().await?;
-    Ok(Routed { rows: due.into_iter().map(|due| due.row).collect(), deferred: waiting.len() as u64, met: None })
+    Ok(Routed { rows: due.into_iter().map(|due| due.row).collect(), deferred, met: None })
 }
 
 async fn bindings(connection: &mut SqliteConnection, prefix: &str, due: &[Due]) -> Result<Bindings, sqlx::Error> {

@@ -72,6 +72,10 @@ impl Kind {
         matches!(self, Self::Ordered | Self::Skipping | Self::Impatient | Self::Blocking)
     }
 
+    pub(super) fn skips(self) -> bool {
+        matches!(self, Self::Skipping | Self::Impatient)
+    }
+
     pub(super) fn draft(self, event_id: &str, key: &str) -> Draft {
         let (options, key) = (Enqueue::new().event_id(event_id), key.to_owned());
         match self {

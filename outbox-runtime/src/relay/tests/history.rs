@@ -42,6 +42,18 @@ pub(super) enum Step {
     Cancel { nth: usize, end: End },
     /// Somebody deletes an unpublished row by hand.
     Delete { nth: usize },
+    /// An operator acts on an event.
+    Operate { operation: Operation, nth: usize },
+}
+
+/// What an operator may do to an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    RetryNow,
+    Fail,
+    Discard,
+    Skip,
+    Replay,
 }
 
 /// How a transaction ends.
@@ -88,7 +100,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Purge),
         2 => (0_usize..40, end()).prop_map(|(nth, end)| Step::Cancel { nth, end }),
         2 => (0_usize..40).prop_map(|nth| Step::Delete { nth }),
+        4 => (operation(), 0_usize..40).prop_map(|(operation, nth)| Step::Operate { operation, nth }),
     ]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::{Discard, Fail, Replay, RetryNow, Skip};
+    proptest::sample::select(&[RetryNow, Fail, Discard, Skip, Replay][..])
 }
 
 fn answer() -> impl Strategy<Value = Answer> {

@@ -10,6 +10,7 @@ mod events;
 mod history;
 mod model;
 mod postgres;
+mod promises;
 mod sqlite;
 mod table;
 

@@ -1,16 +1,16 @@
-//! The model: what was committed, what the broker took, and what must hold after each step.
+//! The model: what was committed, what the broker took, and how each step changes it.
 
-use std::collections::{HashMap, HashSet};
-use std::marker::PhantomData;
+use std::collections::HashSet;
 use std::time::Duration;
 
-use proptest::test_runner::TestCaseError;
 use sqlx::pool::PoolConnection;
 
 use super::Mistake;
 use super::events::Kind;
-use super::history::{Answer, End, History, Step};
+use super::history::{Answer, End, History, Operation, Step};
+use super::promises::{Checked, ensure, unexpected};
 use super::table::{LEASE, Table, connection};
+use crate::admin::{Admin, EventStatus, RowOutcome};
 use crate::event::EventId;
 use crate::outbox::{Cancel, ClaimLimits, ClaimedRow, Fate, LineCursor, Settlement, cancel_on_connection, insert};
 use crate::queue::RouteClaim;
@@ -18,42 +18,42 @@ use crate::relay::batch::{Part, parts};
 use crate::relay::fate::{Word, fate};
 use crate::relay::line::Lines;
 
-type Checked = Result<(), TestCaseError>;
-
 /// An event that was committed.
 #[derive(Debug, Clone)]
-struct Known {
-    event_id: String,
-    kind: Kind,
-    key: u8,
+pub(super) struct Known {
+    pub(super) event_id: String,
+    pub(super) kind: Kind,
+    pub(super) key: u8,
 }
 
 /// What a relay has between claim and settle.
-struct Held {
+pub(super) struct Held {
     claim_id: String,
     parts: Vec<(Part, Lines)>,
 }
 
 pub(super) struct Model<DB: Table> {
-    mistake: Option<Mistake>,
-    delete_published: bool,
+    pub(super) mistake: Option<Mistake>,
+    pub(super) admin: Admin<DB>,
+    pub(super) delete_published: bool,
     /// In the order of their commits.
-    committed: Vec<Known>,
+    pub(super) committed: Vec<Known>,
     /// Everything the broker ever took.
-    arrived: HashSet<String>,
+    pub(super) arrived: HashSet<String>,
     /// Confirmed and not returned, or put into a queue of the database.
-    confirmed: HashSet<String>,
+    pub(super) confirmed: HashSet<String>,
     /// No queue wanted it, and that is fine.
-    discarded: HashSet<String>,
+    pub(super) discarded: HashSet<String>,
     /// Later events of its key need not wait for it.
-    passable: HashSet<String>,
+    pub(super) passable: HashSet<String>,
     /// Cancelled, or deleted by hand.
-    taken_away: HashSet<String>,
-    relays: [Option<Held>; 2],
-    cursor: Option<LineCursor>,
-    ids: usize,
-    claims: usize,
-    database: PhantomData<DB>,
+    pub(super) taken_away: HashSet<String>,
+    /// Rows that a relay ever had.
+    pub(super) claimed: HashSet<String>,
+    pub(super) relays: [Option<Held>; 2],
+    pub(super) cursor: Option<LineCursor>,
+    pub(super) ids: usize,
+    pub(super) claims: usize,
 }
 
 impl<DB: Table> Model<DB> {
@@ -62,6 +62,7 @@ impl<DB: Table> Model<DB> {
         DB::run(&mut connection, DB::EMPTY).await;
         let mut model = Self {
             mistake,
+            admin: Admin::new(DB::pool(world).clone()),
             delete_published: history.delete_published,
             committed: Vec::new(),
             arrived: HashSet::new(),
@@ -69,11 +70,11 @@ impl<DB: Table> Model<DB> {
             discarded: HashSet::new(),
             passable: HashSet::new(),
             taken_away: HashSet::new(),
+            claimed: HashSet::new(),
             relays: [None, None],
             cursor: None,
             ids: 0,
             claims: 0,
-            database: PhantomData,
         };
         for step in &history.steps {
             model.step(&mut connection, step).await?;
@@ -114,6 +115,7 @@ impl<DB: Table> Model<DB> {
             }
             Step::Cancel { nth, end } => self.cancel(connection, *nth, *end).await,
             Step::Delete { nth } => self.delete(connection, *nth).await,
+            Step::Operate { operation, nth } => self.operate(*operation, *nth).await,
         }
     }
 
@@ -144,7 +146,13 @@ impl<DB: Table> Model<DB> {
         format!("{relay}:{}", self.claims)
     }
 
-    async fn claim(&mut self, connection: &mut PoolConnection<DB>, relay: usize, rows: usize, bytes: usize) -> Checked {
+    pub(super) async fn claim(
+        &mut self,
+        connection: &mut PoolConnection<DB>,
+        relay: usize,
+        rows: usize,
+        bytes: usize,
+    ) -> Checked {
         if self.relays[relay].is_some() {
             return Ok(());
         }
@@ -157,6 +165,7 @@ impl<DB: Table> Model<DB> {
         if claimed.is_empty() {
             return Ok(());
         }
+        self.claimed.extend(claimed.iter().map(|row| row.event_id.clone()));
         let parts = parts(claimed, 500)
             .into_iter()
             .map(|part| {
@@ -169,7 +178,7 @@ impl<DB: Table> Model<DB> {
     }
 
     /// One round of each part, as the publisher does it.
-    fn publish(&mut self, relay: usize, answers: &[Answer]) -> Checked {
+    pub(super) fn publish(&mut self, relay: usize, answers: &[Answer]) -> Checked {
         let Some(mut held) = self.relays[relay].take() else { return Ok(()) };
         let mut answers = answers.iter().cycle();
         for (part, lines) in &mut held.parts {
@@ -215,7 +224,7 @@ impl<DB: Table> Model<DB> {
         }
     }
 
-    async fn settle(&mut self, connection: &mut PoolConnection<DB>, relay: usize) -> Checked {
+    pub(super) async fn settle(&mut self, connection: &mut PoolConnection<DB>, relay: usize) -> Checked {
         let Some(held) = self.relays[relay].take() else { return Ok(()) };
         let claim_id = held.claim_id;
         let mut settlements = Vec::new();
@@ -241,6 +250,7 @@ impl<DB: Table> Model<DB> {
         }
         let mut settlements = Vec::new();
         for row in &routed.rows {
+            self.claimed.insert(row.event_id.clone());
             ensure(row.published == queued.contains(&row.event_id), || {
                 format!("{} is or is not queued", row.event_id)
             })?;
@@ -283,88 +293,30 @@ impl<DB: Table> Model<DB> {
         Ok(())
     }
 
-    /// Promise 5: a first occurrence comes after those of all earlier events of its key that had to be waited for.
-    fn arrives(&mut self, event_id: &str) -> Checked {
-        let place = self.committed.iter().position(|event| event.event_id == event_id);
-        let Some(place) = place else { return Err(unexpected(format!("{event_id} was never committed"))) };
-        if self.arrived.insert(event_id.to_owned()) && self.committed[place].kind.is_ordered() {
-            let key = self.committed[place].key;
-            let before = self.committed[..place].iter().filter(|event| event.kind.is_ordered() && event.key == key);
-            for event in before {
-                let id = &event.event_id;
-                let passed = [&self.arrived, &self.passable, &self.taken_away].iter().any(|ids| ids.contains(id));
-                ensure(passed, || format!("{event_id} came before {id}, which is earlier in its line"))?;
+    async fn operate(&mut self, operation: Operation, nth: usize) -> Checked {
+        let Some(event) = self.committed.iter().cycle().take(40).nth(nth).cloned() else { return Ok(()) };
+        let (admin, id) = (&self.admin, event.event_id.as_str());
+        let report = match operation {
+            Operation::RetryNow => admin.retry_now(id).await,
+            Operation::Fail => admin.fail(id, "test").await,
+            Operation::Discard => admin.discard(id, "test").await,
+            Operation::Skip => admin.skip(id).await,
+            Operation::Replay => admin.replay(id).await,
+        };
+        let [row] = &report.map_err(unexpected)?.rows[..] else { return Err(unexpected("not one row")) };
+        match (&row.outcome, operation) {
+            (RowOutcome::Done, Operation::Discard) => drop(self.taken_away.insert(event.event_id)),
+            (RowOutcome::Done, Operation::Skip) => drop(self.passable.insert(event.event_id)),
+            (RowOutcome::Done, Operation::Fail) if event.kind.skips() => drop(self.passable.insert(event.event_id)),
+            (RowOutcome::Done, Operation::Replay) => {
+                ensure(row.was == Some(EventStatus::Published), || format!("{id} was {:?} and is replayed", row.was))?;
             }
+            (RowOutcome::Busy { .. }, _) => {
+                let held = self.claimed.contains(id);
+                ensure(held, || format!("{id} is said to be busy, and no relay ever had it"))?;
+            }
+            _ => {}
         }
         Ok(())
     }
-
-    /// Promises 1 and 2.
-    async fn holds(&self, connection: &mut PoolConnection<DB>) -> Checked {
-        let rows: HashMap<String, _> =
-            DB::rows(connection).await.into_iter().map(|row| (row.event_id.clone(), row)).collect();
-        for (id, row) in &rows {
-            ensure(self.committed.iter().any(|event| event.event_id == *id), || format!("{id} is a ghost"))?;
-            let proven = self.confirmed.contains(id) || self.discarded.contains(id);
-            ensure(row.status != "Published" || proven, || format!("{id} is Published without proof"))?;
-            ensure(!row.skipped || self.passable.contains(id), || format!("{id} is skipped without a reason"))?;
-        }
-        for event in &self.committed {
-            let id = &event.event_id;
-            let may_be_gone = [&self.confirmed, &self.discarded, &self.taken_away].iter().any(|ids| ids.contains(id));
-            ensure(rows.contains_key(id) || may_be_gone, || format!("{id} is lost"))?;
-        }
-        Ok(())
-    }
-
-    /// With a broker that takes everything, all of it is published in the end, but for what is Failed and what waits for such an event.
-    async fn drain(&mut self, connection: &mut PoolConnection<DB>) -> Checked {
-        self.relays = [None, None];
-        DB::run(connection, DB::EXPIRE).await;
-        for _ in 0..200 {
-            DB::put_back_expired(connection, 1_000).await.map_err(unexpected)?;
-            DB::run(connection, DB::TIME_PASSES).await;
-            if self.mistake != Some(Mistake::NeverSweeps) {
-                let swept = DB::release_waiting(connection, self.cursor.as_ref(), 2).await;
-                self.cursor = swept.map_err(unexpected)?.1;
-            }
-            self.claim(connection, 0, 5, 100_000).await?;
-            self.publish(0, &[Answer::Confirm])?;
-            self.settle(connection, 0).await?;
-            self.holds(connection).await?;
-            let rows = DB::rows(connection).await;
-            if rows.iter().all(|row| !self.must_go(row, &rows)) {
-                return Ok(());
-            }
-        }
-        let rows = DB::rows(connection).await;
-        let left: Vec<_> = rows.iter().filter(|row| self.must_go(row, &rows)).collect();
-        Err(unexpected(format!("never published: {left:#?}")))
-    }
-
-    fn must_go(&self, row: &super::table::Seen, rows: &[super::table::Seen]) -> bool {
-        let known = |id: &str| self.committed.iter().position(|event| event.event_id == id);
-        if row.status == "Failed" || row.status == "Published" {
-            return false;
-        }
-        let Some(place) = known(&row.event_id) else { return true };
-        let event = &self.committed[place];
-        // It waits for an earlier event of its key that is Failed.
-        !event.kind.is_ordered()
-            || row.skipped
-            || !rows.iter().any(|other| {
-                let before = known(&other.event_id).filter(|other| *other < place).map(|other| &self.committed[other]);
-                other.status == "Failed"
-                    && !other.skipped
-                    && before.is_some_and(|other| other.kind.is_ordered() && other.key == event.key)
-            })
-    }
-}
-
-fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
-    if holds { Ok(()) } else { Err(TestCaseError::fail(otherwise())) }
-}
-
-fn unexpected(error: impl std::fmt::Display) -> TestCaseError {
-    TestCaseError::fail(error.to_string())
 }

@@ -51,7 +51,7 @@ fn random_histories_on_postgres_keep_every_promise() {
             Postgres::migrate(&mut *pool.acquire().await.unwrap()).await.unwrap();
             Database { pool }
         });
-        super::check::<Postgres>(&world, &runtime, 600);
+        super::check::<Postgres>(&world, &runtime, 500);
         runtime.block_on(world.pool.close());
     });
     runtime.block_on(async {

@@ -54,9 +54,9 @@ fn a_relay_that_does_it_wrong_is_found_out() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let world = world(&runtime);
     let mistakes = [
-        (Mistake::BelievesWhatNobodyKnows, ["Published without proof", "is lost"]),
-        (Mistake::KeepsNoLine, ["which is earlier in its line"; 2]),
-        (Mistake::NeverSweeps, ["never published"; 2]),
+        (Mistake::BelievesWhatNobodyKnows, &["Published without proof", "is lost", "which is earlier in its line"][..]),
+        (Mistake::KeepsNoLine, &["which is earlier in its line"]),
+        (Mistake::NeverSweeps, &["never published"]),
     ];
     for (mistake, found) in mistakes {
         match super::run::<Sqlite>(&world, &runtime, 5_000, Some(mistake)) {

@@ -5,13 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 use outbox::admin::{Admin, Event, EventStatus, Filter, Page, RowOutcome, Selection};
 use outbox_it::TestDatabase;
 use outbox_runtime::Store;
-use sqlx::{
-    Connection as _,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
-use sqlx::{
-    Connection as _, {PgPool, Postgres},
-};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection as _, PgPool, Postgres};
 
 use crate::world::{enqueue, prepare};
 

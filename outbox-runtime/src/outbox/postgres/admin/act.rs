@@ -17,7 +17,9 @@ fn sql(action: &Action) -> String {
         Action::Fail { .. } => format!("UPDATE outbox_messages AS o SET status = 'Failed', last_error = $3, skipped = o.skipped OR o.on_failed = 'skip', {free}
             FROM mine WHERE o.event_id = mine.event_id"),
         Action::Discard => "DELETE FROM outbox_messages AS o USING mine WHERE o.event_id = mine.event_id".to_owned(),
-        Action::Skip => format!("UPDATE outbox_messages AS o SET skipped = true, status = CASE o.status WHEN 'Processing' THEN 'Pending' ELSE o.status END, {free}
+        // One that waits has left its line with this: nobody pulls it forward any more, it looks for itself.
+        Action::Skip => format!("UPDATE outbox_messages AS o SET skipped = true, status = CASE o.status WHEN 'Processing' THEN 'Pending' ELSE o.status END, {free},
+            next_attempt_at = CASE o.next_attempt_at WHEN 'infinity' THEN clock_timestamp() ELSE o.next_attempt_at END
             FROM mine WHERE o.event_id = mine.event_id"),
         Action::Replay => "UPDATE outbox_messages AS o SET status = 'Pending', published_at = NULL, attempt_count = 0, unknown_count = GREATEST(o.unknown_count, 1), last_error = NULL,
             skipped = false, next_attempt_at = clock_timestamp()

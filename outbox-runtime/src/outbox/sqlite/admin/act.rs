@@ -31,10 +31,16 @@ WHERE rowid IN (SELECT value FROM json_each(?1))";
 
 pub(crate) const DELETE: &str = "DELETE FROM outbox_messages WHERE rowid IN (SELECT value FROM json_each(?1))";
 
-pub(crate) const SKIP: &str = "
+/// One that waits has left its line with this: nobody pulls it forward any more, it looks for itself.
+pub(crate) const SKIP: &str = concat!(
+    "
 UPDATE outbox_messages SET skipped = 1, status = CASE status WHEN 'Processing' THEN 'Pending' ELSE status END, locked_by = NULL, locked_until = NULL,
+    next_attempt_at = CASE next_attempt_at WHEN 9223372036854775807 THEN ",
+    now!(),
+    " ELSE next_attempt_at END,
     unknown_count = CASE status WHEN 'Processing' THEN min(unknown_count + 1, 2147483647) ELSE unknown_count END
-WHERE rowid IN (SELECT value FROM json_each(?1))";
+WHERE rowid IN (SELECT value FROM json_each(?1))"
+);
 
 pub(crate) const REPLAY: &str = concat!(
     "UPDATE outbox_messages SET status = 'Pending', published_at = NULL, attempt_count = 0, unknown_count = max(unknown_count, 1), last_error = NULL, skipped = 0,

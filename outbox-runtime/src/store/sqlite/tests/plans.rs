@@ -64,6 +64,7 @@ async fn no_statement_reads_a_whole_table() {
         outbox::FIRST,
         outbox::CLAIM,
         outbox::DEFER,
+        outbox::LOOK_AGAIN,
         outbox::RENEW,
         outbox::SETTLE,
         outbox::PULL,
