@@ -4,7 +4,10 @@ use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use super::summary::{micros, status};
 use crate::admin::{Action, Found};
+use crate::outbox::postgres::insert::wake;
 
+/// Sleeping relays are woken as by an enqueue (R5): what is due now need not wait for their next look.
+///
 /// `mine` are rows that nobody else has, locked in the order of their ids, as settle locks them. Whatever is locked at the moment, by a claim or
 /// a settle that is under way, is left alone: nobody waits for an operator, and the other way round.
 fn sql(action: &Action) -> String {
@@ -45,9 +48,11 @@ changed AS (
     {change} RETURNING o.event_id
 )
 SELECT seen.event_id, seen.event_type, seen.aggregate_type, seen.aggregate_id, seen.sequence IS NOT NULL AS ordered,
-       COALESCE(mine.status, seen.status) AS status, seen.leased, seen.locked_by, {} AS locked_until, changed.event_id IS NOT NULL AS done
+       COALESCE(mine.status, seen.status) AS status, seen.leased, seen.locked_by, {} AS locked_until, changed.event_id IS NOT NULL AS done,
+       {} AS woken
 FROM seen LEFT JOIN mine ON mine.event_id = seen.event_id LEFT JOIN changed ON changed.event_id = seen.event_id",
-        micros!("seen.locked_until")
+        micros!("seen.locked_until"),
+        wake!()
     )
 }
 

@@ -19,7 +19,7 @@ macro_rules! wake {
         "(SELECT count(pg_notify(channel, '')) FROM outbox_wakeup WHERE asleep_until > clock_timestamp())"
     };
 }
-use wake;
+pub(in crate::outbox::postgres) use wake;
 
 pub(crate) async fn insert(connection: &mut PgConnection, contents: &[Content]) -> Result<(), EnqueueError> {
     let ordered = contents.iter().any(|content| content.descriptor.ordered);
