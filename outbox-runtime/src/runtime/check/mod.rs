@@ -33,9 +33,9 @@ fn shown(time: Duration) -> String {
     let (seconds, whole) = (time.as_secs(), time.subsec_nanos() == 0);
     match seconds {
         _ if time.is_zero() => "0 s".to_owned(),
-        0 if time.subsec_nanos() % 1_000_000 == 0 => format!("{} ms", time.as_millis()),
-        86_400.. if whole && seconds % 86_400 == 0 => format!("{} d", seconds / 86_400),
-        3_600.. if whole && seconds % 3_600 == 0 => format!("{} h", seconds / 3_600),
+        0 if time.subsec_nanos().is_multiple_of(1_000_000) => format!("{} ms", time.as_millis()),
+        86_400.. if whole && seconds.is_multiple_of(86_400) => format!("{} d", seconds / 86_400),
+        3_600.. if whole && seconds.is_multiple_of(3_600) => format!("{} h", seconds / 3_600),
         _ => format!("{} s", time.as_secs_f64()),
     }
 }
