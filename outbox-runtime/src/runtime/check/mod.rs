@@ -18,7 +18,6 @@ pub(super) fn problems(builder: &RuntimeBuilder) -> Vec<StartProblem> {
 }
 
 /// Tells, in the log, what the settings come to, and which of them disagree without being wrong.
-#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code, reason = "nothing starts"))]
 pub(super) fn tell(builder: &RuntimeBuilder, events: &[&'static EventDescriptor]) {
     if builder.role.relays() {
         tracing::info!("{}", notices::arithmetic(builder));
