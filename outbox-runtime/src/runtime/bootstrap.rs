@@ -10,11 +10,11 @@ use crate::registry::table::table;
 use crate::runtime::engine::{Engine, Running};
 use crate::runtime::pools::Pools;
 use crate::runtime::setup::Setup;
-use crate::runtime::{RuntimeBuilder, database};
+use crate::runtime::{RuntimeBuilder, check, database};
 use crate::store::Store;
 
 pub(super) async fn start(mut builder: RuntimeBuilder) -> Result<Arc<dyn Engine>> {
-    let mut problems = builder.problems();
+    let mut problems = check::problems(&builder);
     #[cfg(feature = "rabbitmq")]
     let uri = match &builder.broker {
         Some(crate::Broker::RabbitMq(text)) => match crate::broker::rabbitmq::url::parse("AMQP_URL", text) {
@@ -141,6 +141,7 @@ impl Checked {
             }
         };
         announce(&table(&self.plans), self.plans.is_empty());
+        check::tell(&self.builder, &self.registry.events);
         if let Some(room) = pools.room {
             let (pool, handlers) = (pools.service.options().get_max_connections(), connections.handlers);
             tracing::warn!(

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use crate::alert::{Alert, AlertAnswer, AlertHook};
 use crate::broker::{Broker, Declare};
-use crate::error::{Result, StartError, StartProblem};
-use crate::event::name;
+use crate::error::{Result, StartError};
 use crate::handler::{HandlerDescriptor, StateMap};
-use crate::outbox::ArchiveTable;
 use crate::registry::settings::OwnedSettings;
 use crate::runtime::options::Hidden;
-use crate::runtime::retention::{Retention, RetentionPlan};
+use crate::runtime::retention::Retention;
 use crate::runtime::{ConsumerOptions, Database, Migrations, Role, Runtime, env};
 
 /// Configures a [`Runtime`]. Nothing is checked before [`start`](Self::start), which reports every problem at once.
@@ -44,8 +42,13 @@ pub struct RuntimeBuilder {
     pub(crate) alert_hook: Option<AlertHook>,
     pub(crate) batch: usize,
     pub(crate) window_bytes: usize,
+    /// Variables of the environment that look like settings and are none, each with what may be meant.
+    pub(crate) unknown_variables: Vec<(String, Option<&'static str>)>,
 }
 
+/// The defaults that contradict each other a little: see `check::notices`.
+pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(25);
+pub(super) const CONFIRM_TIMEOUT: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 impl RuntimeBuilder {
@@ -68,25 +71,29 @@ impl RuntimeBuilder {
             declare: Declare::On,
             signals: true,
             fail_fast: false,
-            shutdown_timeout: Duration::from_secs(25),
+            shutdown_timeout: SHUTDOWN_TIMEOUT,
             lease: Duration::from_secs(60),
-            confirm_timeout: Duration::from_secs(30),
+            confirm_timeout: CONFIRM_TIMEOUT,
             poll_interval: Duration::from_secs(1),
             retention: Retention::default(),
             dedup_window: DAY * 30,
             alert_hook: None,
             batch: 500,
             window_bytes: 16 * 1024 * 1024,
+            unknown_variables: Vec::new(),
         }
     }
 
     /// Reads `DATABASE_URL`, `OUTBOX_LISTEN_URL`, `AMQP_URL` or `OUTBOX_BROKER=database`, `OUTBOX_BROKER_MOVED_FROM` (`database`), `OUTBOX_ROLE` (`all`, `relay`, `consume`, `publish-only`), `OUTBOX_NAMESPACE`, `OUTBOX_CONSUMERS` (names with
-    /// commas), `OUTBOX_AMQP_CA_FILE`, `OUTBOX_MIGRATIONS` (`run`, `check`, `off`), `OUTBOX_DECLARE` (`on`, `passive`, `off`), `OUTBOX_RETENTION` (`keep:7d`, `delete`, `archive:table`, `archive:table:7d`), `OUTBOX_FAIL_FAST`, `OUTBOX_INSTANCE` and
-    /// `OUTBOX_SHUTDOWN_SECONDS`; what is not set stays as it was.
+    /// commas), `OUTBOX_AMQP_CA_FILE`, `OUTBOX_MIGRATIONS` (`run`, `check`, `off`), `OUTBOX_DECLARE` (`on`, `passive`, `off`), `OUTBOX_RETENTION` (`keep:7d`, `delete`, `archive:table`, `archive:table:7d`), `OUTBOX_DEDUP_WINDOW` (`30d`), `OUTBOX_FAIL_FAST`,
+    /// `OUTBOX_INSTANCE` and `OUTBOX_SHUTDOWN_SECONDS`; what is not set stays as it was. Any other variable that begins with `OUTBOX_` is warned of at
+    /// the start, unless it begins with `OUTBOX_TEST_`.
     ///
     /// # Errors
     /// Every variable with a wrong value, at once.
-    pub fn from_env(self) -> Result<Self, StartError> {
+    pub fn from_env(mut self) -> Result<Self, StartError> {
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        self.unknown_variables = env::unknown(names);
         env::read(self, &|name| match std::env::var(name) {
             Ok(value) => Some(Ok(value)),
             Err(std::env::VarError::NotPresent) => None,
@@ -209,20 +216,22 @@ impl RuntimeBuilder {
         self
     }
 
-    /// How long a shutdown takes: three quarters of it (all but 4 s of a long one) for handlers and batches, the rest for closing. Default: 25 s.
+    /// How long a shutdown takes, at most a day: three quarters of it (all but 4 s of a long one) for handlers and batches, the rest for closing.
+    /// Default: 25 s.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.shutdown_timeout = timeout;
         self
     }
 
-    /// How long a relay's claim holds without renewal, and how long its batches wait for confirms, which must be shorter. Defaults: 60 s, 30 s.
+    /// How long a relay's claim holds without renewal (1 s to a day), and how long its batches wait for confirms, which must be shorter. What a killed
+    /// relay had claimed waits for the rest of the lease. Messages of the broker "database" are claimed for the same time. Defaults: 60 s, 30 s.
     pub fn lease(mut self, lease: Duration, confirm_timeout: Duration) -> Self {
         self.lease = lease;
         self.confirm_timeout = confirm_timeout;
         self
     }
 
-    /// The longest pause between two looks at the outbox, whether or not anything is heard of events. Default: 1 s.
+    /// The longest pause between two looks at the outbox, whether or not anything is heard of events: from 1 ms to the lease. Default: 1 s.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.poll_interval = interval;
         self
@@ -283,110 +292,5 @@ impl RuntimeBuilder {
     /// Dropped half-way, nothing runs.
     pub async fn start(self) -> Result<Runtime> {
         Runtime::start(self).await
-    }
-
-    /// Problems of single settings.
-    pub(crate) fn problems(&self) -> Vec<StartProblem> {
-        let mut problems = Vec::new();
-        let mut problem =
-            |subject: &str, text: String, cure: &str| problems.push(StartProblem::new(subject, text, cure));
-        if self.database.is_none() {
-            problem(
-                "DATABASE_URL",
-                "no database is configured".to_owned(),
-                "set DATABASE_URL=postgres://user:password@host:5432/database\nor DATABASE_URL=sqlite://service.db?mode=rwc\nor call `.database(pool)` or `.database_url(url)`",
-            );
-        }
-        if self.broker.is_none() && self.role != Role::PublishOnly {
-            problem(
-                "AMQP_URL",
-                "no broker is configured, and none is chosen silently".to_owned(),
-                "set AMQP_URL=amqp://user:password@host:5672/%2f\nor set OUTBOX_BROKER=database, and the database carries the messages\nor call `.broker(Broker::RabbitMq(url))` or `.broker(Broker::Database)`",
-            );
-        }
-        if let Some(from) = &self.moved_from {
-            match (from, &self.broker) {
-                (Broker::Database, Some(Broker::Database)) => problem(
-                    "moved_from",
-                    "the broker is `database`, and so is the one that was left".to_owned(),
-                    "leave it off, or configure the broker that the service moved to",
-                ),
-                (Broker::Database, _) => {}
-                (other, _) => problem(
-                    "moved_from",
-                    format!("messages that wait in `{}` would not be handled after the move", other.kind()),
-                    "only `database` can be left: let the queues of the other broker run empty, then say so: UPDATE outbox_settings SET value = 'database' WHERE key = 'broker'",
-                ),
-            }
-        }
-        if self.broker_ca.as_ref().is_some_and(|pem| !pem.contains("-----BEGIN CERTIFICATE-----")) {
-            problem(
-                "broker_ca",
-                "has no certificate in PEM form".to_owned(),
-                "give it the text of a file that begins with `-----BEGIN CERTIFICATE-----`",
-            );
-        }
-        if let Some(namespace) = &self.namespace
-            && let Err(wrong) = name::consumer_name(namespace)
-        {
-            problem(
-                "namespace",
-                format!("{} {}", crate::error::shown(namespace), wrong.of(namespace)),
-                "use letters, digits, `-`, `_` and single dots",
-            );
-        }
-        if let Some(instance) = &self.instance
-            && (name::short_string(instance).is_err() || instance.len() > 100)
-        {
-            problem(
-                "instance",
-                format!("{} is empty, longer than 100 bytes, or has control characters", crate::error::shown(instance)),
-                "choose a short name",
-            );
-        }
-        if self.confirm_timeout >= self.lease {
-            problem(
-                "lease",
-                format!(
-                    "the confirm timeout ({:?}) is not shorter than the lease ({:?}): another relay would publish the same events",
-                    self.confirm_timeout, self.lease
-                ),
-                "make the lease at least twice the confirm timeout",
-            );
-        }
-        if self.lease < Duration::from_secs(1) || self.confirm_timeout.is_zero() {
-            problem(
-                "lease",
-                format!("a lease of {:?} or a confirm timeout of {:?} is too short", self.lease, self.confirm_timeout),
-                "use at least 1 s and more than 0",
-            );
-        }
-        if self.batch == 0 || self.batch > 10_000 || self.window_bytes == 0 {
-            problem(
-                "relay_limits",
-                format!("{} rows, {} bytes", self.batch, self.window_bytes),
-                "use 1 to 10,000 rows and more than 0 bytes",
-            );
-        }
-        if let RetentionPlan::Archive { table, .. } = &self.retention.plan
-            && let Err(wrong) = ArchiveTable::parse(table)
-        {
-            problem(
-                "retention",
-                format!("the archive's name {wrong}"),
-                "name a table of your own for it, such as `published_events`",
-            );
-        }
-        if self.poll_interval.is_zero() {
-            problem("poll_interval", "is zero".to_owned(), "use at least a few milliseconds");
-        }
-        if self.dedup_window < Duration::from_secs(3600) {
-            problem(
-                "dedup_window",
-                format!("{:?} is shorter than an hour: a redelivery after it would be parked", self.dedup_window),
-                "use days: at least as long as an event may wait in the outbox and in its queue",
-            );
-        }
-        problems
     }
 }

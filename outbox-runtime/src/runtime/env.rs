@@ -4,7 +4,43 @@ use std::time::Duration;
 
 use crate::broker::{Broker, Declare};
 use crate::error::{StartError, StartProblem, shown};
-use crate::runtime::{Migrations, Role, RuntimeBuilder, retention};
+use crate::runtime::{Migrations, Role, RuntimeBuilder, near, retention};
+
+/// Every variable that is read and begins with `PREFIX`.
+const KNOWN: [&str; 14] = [
+    "OUTBOX_LISTEN_URL",
+    "OUTBOX_BROKER",
+    "OUTBOX_BROKER_MOVED_FROM",
+    "OUTBOX_AMQP_CA_FILE",
+    "OUTBOX_ROLE",
+    "OUTBOX_NAMESPACE",
+    "OUTBOX_CONSUMERS",
+    "OUTBOX_MIGRATIONS",
+    "OUTBOX_DECLARE",
+    "OUTBOX_FAIL_FAST",
+    "OUTBOX_INSTANCE",
+    "OUTBOX_SHUTDOWN_SECONDS",
+    "OUTBOX_RETENTION",
+    "OUTBOX_DEDUP_WINDOW",
+];
+const PREFIX: &str = "OUTBOX_";
+
+/// Variables that look like settings and are none: a misspelt one would be a default that nobody wanted. Each with the setting that may be meant.
+pub(super) fn unknown(names: impl Iterator<Item = String>) -> Vec<(String, Option<&'static str>)> {
+    let is_unknown = |name: &String| {
+        name.starts_with(PREFIX) && !name.starts_with("OUTBOX_TEST_") && !KNOWN.contains(&name.as_str())
+    };
+    let mut unknown: Vec<_> = names
+        .filter(is_unknown)
+        .map(|name| {
+            let near = near::nearest(&name[PREFIX.len()..], KNOWN.iter().map(|known| &known[PREFIX.len()..]));
+            let meant = near.and_then(|near| KNOWN.into_iter().find(|known| known.strip_prefix(PREFIX) == Some(near)));
+            (name, meant)
+        })
+        .collect();
+    unknown.sort();
+    unknown
+}
 
 /// Reads what is set, through `get`, into the builder.
 pub(super) fn read(
@@ -36,6 +72,7 @@ pub(super) fn read(
     let instance = text("OUTBOX_INSTANCE");
     let shutdown = text("OUTBOX_SHUTDOWN_SECONDS");
     let kept = text("OUTBOX_RETENTION");
+    let window = text("OUTBOX_DEDUP_WINDOW");
 
     if let Some(url) = database {
         builder = builder.database_url(url);
@@ -130,5 +167,73 @@ pub(super) fn read(
         Some(Err(wrong)) => problems.push(StartProblem::new("OUTBOX_RETENTION", wrong, retention::FORM)),
         None => {}
     }
+    match window.as_deref().map(retention::duration) {
+        Some(Ok(window)) => builder = builder.dedup_window(window),
+        Some(Err(wrong)) => {
+            let cure = "set it to a whole number with a unit (s, m, h, d): 30d";
+            problems.push(StartProblem::new("OUTBOX_DEDUP_WINDOW", wrong, cure));
+        }
+        None => {}
+    }
     if problems.is_empty() { Ok(builder) } else { Err(StartError::new(problems)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_of(set: &[(&str, &str)]) -> Result<RuntimeBuilder, StartError> {
+        read(RuntimeBuilder::new(), &|name| {
+            set.iter().find(|(known, _)| *known == name).map(|(_, value)| Ok((*value).to_owned()))
+        })
+    }
+
+    #[test]
+    fn every_wrong_variable_is_told_at_once() {
+        let wrong = [
+            ("AMQP_URL", "amqp://h"),
+            ("OUTBOX_BROKER", "database"),
+            ("OUTBOX_ROLE", "both"),
+            ("OUTBOX_RETENTION", "keep:7"),
+            ("OUTBOX_DEDUP_WINDOW", "a month"),
+            ("OUTBOX_SHUTDOWN_SECONDS", "soon"),
+        ];
+        let error = read_of(&wrong).expect_err("wrong");
+        let subjects: Vec<&str> = error.problems().iter().map(|problem| problem.subject.as_str()).collect();
+        for (name, _) in &wrong[1..] {
+            assert!(subjects.iter().any(|subject| subject.contains(name)), "{name} is missing in {subjects:?}");
+        }
+        assert_eq!(subjects.len(), wrong.len() - 1);
+        let read = read_of(&[("OUTBOX_DEDUP_WINDOW", "36h"), ("OUTBOX_SHUTDOWN_SECONDS", "9")]).unwrap();
+        assert_eq!((read.dedup_window.as_secs(), read.shutdown_timeout.as_secs()), (36 * 3600, 9));
+    }
+
+    /// What is read is known, or it would be warned of.
+    #[test]
+    fn what_is_read_is_known() {
+        let asked = std::cell::RefCell::new(Vec::new());
+        let _ = read(RuntimeBuilder::new(), &|name| {
+            asked.borrow_mut().push(name.to_owned());
+            None
+        });
+        let mut asked = asked.into_inner();
+        asked.retain(|name| name.starts_with(PREFIX));
+        asked.sort();
+        let mut known = KNOWN;
+        known.sort_unstable();
+        assert_eq!(asked, known);
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_told_with_what_may_be_meant() {
+        let set = ["OUTBOX_RETENSION", "OUTBOX_ROLES", "OUTBOX_COLOUR", "OUTBOX_ROLE", "OUTBOX_TEST_AMQP", "PATH"];
+        let unknown = unknown(set.into_iter().map(str::to_owned));
+        let unknown: Vec<_> = unknown.iter().map(|(name, meant)| (name.as_str(), *meant)).collect();
+        let want = [
+            ("OUTBOX_COLOUR", None),
+            ("OUTBOX_RETENSION", Some("OUTBOX_RETENTION")),
+            ("OUTBOX_ROLES", Some("OUTBOX_ROLE")),
+        ];
+        assert_eq!(unknown, want);
+    }
 }

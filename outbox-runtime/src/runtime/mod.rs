@@ -5,6 +5,7 @@ mod bindings;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod bootstrap;
 mod builder;
+mod check;
 mod database;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod engine;
@@ -15,6 +16,7 @@ pub(crate) mod health;
 mod links;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod listen;
+mod near;
 mod options;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod pools;

@@ -58,8 +58,8 @@ pub(super) fn pools(database: Database, connections: Connections) -> Result<Pool
 /// How many handlers a pool of that size has room for; `None`: for all of them. If they had every connection, one that asks the pool for a second one
 /// would wait for the others, which wait for theirs, until all have failed (F23); so would whoever parks a message.
 fn room(pool: u32, handlers: u32) -> Option<u32> {
-    (handlers > 0 && pool < handlers.saturating_add(LEFT_TO_THE_POOL))
-        .then(|| pool.saturating_sub(LEFT_TO_THE_POOL).max(1))
+    let left = pool.saturating_sub(LEFT_TO_THE_POOL);
+    (left < handlers).then(|| left.max(1))
 }
 
 /// A pool of ours: whatever the role's defaults are, single statements run in READ COMMITTED (S8), and a transaction that we forget does not

@@ -53,6 +53,14 @@ impl Retention {
 }
 
 impl Retention {
+    /// How long published rows stay.
+    pub(crate) fn after(&self) -> Duration {
+        match &self.plan {
+            RetentionPlan::Keep(after) | RetentionPlan::Archive { after, .. } => *after,
+            RetentionPlan::Delete => Duration::ZERO,
+        }
+    }
+
     /// Whether the statement that marks a row Published deletes it instead.
     pub(crate) fn deletes_at_once(&self) -> bool {
         self.plan == RetentionPlan::Delete
@@ -109,7 +117,8 @@ pub(crate) fn parse(text: &str) -> Result<Retention, String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// Reads `7d`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("has the time {}, which is not a whole number with a unit", shown(text));
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(unit_at);

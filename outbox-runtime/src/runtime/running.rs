@@ -51,7 +51,7 @@ impl Runtime {
     #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
     #[allow(clippy::unused_async, reason = "the same signature in every build")]
     pub(super) async fn start(builder: RuntimeBuilder) -> Result<Self> {
-        let mut problems = builder.problems();
+        let mut problems = crate::runtime::check::problems(&builder);
         if let Some(crate::runtime::Database::Url(url)) = &builder.database {
             problems.extend(
                 crate::runtime::database::kind_of_url("DATABASE_URL", url, crate::runtime::database::Compiled::HERE)

@@ -7,6 +7,8 @@
 //! A missing server is a panic with the cure, never a skipped test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[cfg(doctest)]
+mod documents;
 pub mod guard;
 pub mod logs;
 pub mod names;

@@ -18,6 +18,7 @@ mod database_broker;
 mod dead_letter_queue;
 mod deaf_consumer;
 mod dedup_window;
+mod documents;
 mod dying_queue;
 mod ended_transaction;
 mod enqueue;
