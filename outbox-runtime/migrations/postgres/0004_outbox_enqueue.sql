@@ -218,11 +218,12 @@ BEGIN
     END IF;
     INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, sequence, event_type, event_version, exchange, routing_key, envelope,
                                  payload, payload_bytes, headers, occurred_at, unroutable, max_attempts, max_age, on_failed,
-                                 backoff_first, backoff_longest, next_attempt_at)
+                                 backoff_first, backoff_longest, next_attempt_at, enqueued_at)
     VALUES (event_id, aggregate_type, aggregate_id, number, event_type, version, exchange, event_type, envelope, body::json, octet_length(body),
             headers || jsonb_strip_nulls(jsonb_build_object('outbox-correlation-id', correlation_id, 'outbox-causation-id', causation_id, 'traceparent', traceparent)),
             occurred_at, unroutable, max_attempts, max_age, COALESCE(on_failed, 'block'), (extract(epoch FROM backoff_first) * 1000)::integer,
-            (extract(epoch FROM backoff_longest) * 1000)::integer, COALESCE(deliver_at, clock_timestamp() + COALESCE(delay, interval '0')))
+            (extract(epoch FROM backoff_longest) * 1000)::integer, COALESCE(deliver_at, clock_timestamp() + COALESCE(delay, interval '0')),
+            GREATEST(COALESCE(deliver_at, clock_timestamp() + COALESCE(delay, interval '0')), clock_timestamp()))
     ON CONFLICT (event_id) DO NOTHING
     -- Whoever writes while every relay sleeps wakes them.
     RETURNING (SELECT count(pg_notify(w.channel, '')) FROM outbox_wakeup AS w WHERE w.asleep_until > clock_timestamp()) INTO woken;

@@ -8,14 +8,19 @@ use crate::event::draft::Content;
 use crate::outbox::columns::{among, backoff, bytes, due, headers, max_attempts, version};
 use crate::store::sqlite::sql::{array, micros, now};
 
+/// The age of a delayed event counts from the time it is due.
 const INSERT_ONE: &str = concat!(
     "
 INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, sequence, event_type, event_version, exchange, routing_key, envelope,
                              payload, payload_bytes, headers, occurred_at, unroutable, max_attempts, max_age, on_failed,
-                             backoff_first, backoff_longest, next_attempt_at)
+                             backoff_first, backoff_longest, next_attempt_at, enqueued_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?5, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, COALESCE(?19, ",
     now!(),
-    " + ?20))
+    " + ?20), max(COALESCE(?19, ",
+    now!(),
+    " + ?20), ",
+    now!(),
+    "))
 ON CONFLICT (event_id) DO NOTHING"
 );
 
@@ -25,14 +30,18 @@ const INSERT_MANY: &str = concat!(
     "
 INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, sequence, event_type, event_version, exchange, routing_key, envelope,
                              payload, payload_bytes, headers, occurred_at, unroutable, max_attempts, max_age, on_failed,
-                             backoff_first, backoff_longest, next_attempt_at)
+                             backoff_first, backoff_longest, next_attempt_at, enqueued_at)
 SELECT value ->> 'event_id', value ->> 'aggregate_type', value ->> 'aggregate_id', value ->> 'sequence', value ->> 'event_type',
        value ->> 'event_version', value ->> 'exchange', value ->> 'event_type', value ->> 'envelope', value ->> 'payload',
        value ->> 'payload_bytes', value ->> 'headers', value ->> 'occurred_at', value ->> 'unroutable', value ->> 'max_attempts',
        value ->> 'max_age', value ->> 'on_failed', value ->> 'backoff_first', value ->> 'backoff_longest',
        COALESCE(value ->> 'at', ",
     now!(),
-    " + (value ->> 'delay'))
+    " + (value ->> 'delay')), max(COALESCE(value ->> 'at', ",
+    now!(),
+    " + (value ->> 'delay')), ",
+    now!(),
+    ")
 FROM json_each(?1)
 WHERE NOT EXISTS (SELECT 1 FROM outbox_messages WHERE event_id IN (SELECT value FROM json_each(?2)))
 ORDER BY key"

@@ -33,12 +33,13 @@ numbered AS (
 inserted AS (
     INSERT INTO outbox_messages (event_id, aggregate_type, aggregate_id, sequence, event_type, event_version, exchange, routing_key, envelope,
                                  payload, payload_bytes, headers, occurred_at, unroutable, max_attempts, max_age, on_failed,
-                                 backoff_first, backoff_longest, next_attempt_at)
+                                 backoff_first, backoff_longest, next_attempt_at, enqueued_at)
     SELECT new.event_id, new.aggregate_type, new.aggregate_id,
            numbered.last_sequence - count(*) OVER one_key + row_number() OVER (one_key ORDER BY new.place),
            event_type, event_version, exchange, event_type, envelope,
            payload::json, octet_length(payload), headers, occurred_at, unroutable, max_attempts, max_age * interval '1 millisecond', on_failed,
-           backoff_first, backoff_longest, COALESCE(at, clock_timestamp() + delay * interval '1 microsecond')
+           backoff_first, backoff_longest, COALESCE(at, clock_timestamp() + delay * interval '1 microsecond'),
+       GREATEST(COALESCE(at, clock_timestamp() + delay * interval '1 microsecond'), clock_timestamp())
     FROM new LEFT JOIN numbered
       ON new.ordered AND numbered.aggregate_type = new.aggregate_type AND numbered.aggregate_id = new.aggregate_id
     WHERE NOT EXISTS (SELECT FROM known)
