@@ -119,9 +119,12 @@ impl<DB: Store> Publisher<'_, DB> {
         let mut declared = false;
         // The connection was closed under these rows: by one of them, or by what another channel sent at the same time.
         let mut suspect = suspect;
-        while let Some(part) = parts.pop() {
+        while let Some(mut part) = parts.pop() {
             if part.is_empty() {
                 continue;
+            }
+            if part.len() > 1 && !self.relay.proven.has(exchange) {
+                parts.push(part.split_off(1));
             }
             let mut say = |part: &[(usize, Outgoing)], word: &dyn Fn(&str) -> Word| {
                 for (index, outgoing) in part {
@@ -152,8 +155,11 @@ impl<DB: Store> Publisher<'_, DB> {
                 .collect();
             let started = Instant::now();
             let end = publish_batch(&channel, &items, self.relay.config.confirm).await;
-            if !matches!(end, BatchEnd::Decided(_)) {
+            if matches!(end, BatchEnd::Decided(_)) {
+                self.relay.proven.answers(exchange);
+            } else {
                 self.channel = None;
+                self.relay.proven.doubt(exchange);
             }
             match end {
                 BatchEnd::Decided(verdicts) => {
@@ -187,9 +193,11 @@ impl<DB: Store> Publisher<'_, DB> {
                     parts.push(part);
                 }
                 BatchEnd::ChannelClosed { code: code @ (403 | 404), text } => {
-                    say(&part, &|key| {
+                    let word = |key: &str| {
                         Word::NoExchange(format!("{code} {text}: exchange {exchange:?}, routing key {key:?}"))
-                    });
+                    };
+                    say(&part, &word);
+                    parts.drain(..).for_each(|rest| say(&rest, &word));
                 }
                 BatchEnd::ConnectionClosed { .. } if !suspect => {
                     suspect = true;
