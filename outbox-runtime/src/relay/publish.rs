@@ -53,11 +53,14 @@ pub(super) async fn run<DB: Store>(
     }
 }
 
+const NACKED: &str = "the broker could not take it (basic.nack)";
+/// A text with the names of the exchange, the vhost and the user, which the broker cuts after 252 bytes.
+const UNREADABLE: &str = "the broker's answer cannot be read, it is cut within a character: declare the exchange if it is missing, and allow this user \
+                          to write to it";
+
 /// Neither this event nor the next one is to blame: the destination took nothing.
-fn nacked(after: Duration, exchange: &str, routing_key: &str) -> Word {
-    let error =
-        format!("the broker could not take it (basic.nack): exchange {exchange:?}, routing key {routing_key:?}");
-    Word::Nacked { after, error }
+fn not_taken(after: Duration, why: &str, exchange: &str, routing_key: &str) -> Word {
+    Word::Nacked { after, error: format!("{why}: exchange {exchange:?}, routing key {routing_key:?}") }
 }
 
 fn settlement(row: &ClaimedRow, claim: &str, fate: Fate) -> Settlement {
@@ -106,8 +109,8 @@ impl<DB: Store> Publisher<'_, DB> {
         let mut words: Vec<Option<Word>> = vec![None; rows.len()];
         let mut ready = Vec::with_capacity(rows.len());
         for (index, row) in rows.iter().enumerate() {
-            if let Some(rest) = self.relay.destinations.backing_off(exchange, &row.routing_key) {
-                words[index] = Some(nacked(rest, exchange, &row.routing_key));
+            if let Some((rest, why)) = self.relay.destinations.backing_off(exchange, &row.routing_key) {
+                words[index] = Some(not_taken(rest, why, exchange, &row.routing_key));
                 continue;
             }
             match outgoing(row, exchange) {
@@ -170,13 +173,13 @@ impl<DB: Store> Publisher<'_, DB> {
                     }
                     let keys = part.iter().map(|(index, _)| rows[*index].routing_key.as_str());
                     let answers = keys.zip(verdicts.iter().map(|verdict| *verdict != Verdict::Nacked));
-                    let waits = self.relay.destinations.answered(exchange, answers);
+                    let waits = self.relay.destinations.answered(exchange, answers, NACKED);
                     for ((index, outgoing), verdict) in part.iter().zip(verdicts) {
                         words[*index] = Some(match verdict {
                             Verdict::Published => Word::Published,
                             Verdict::Nacked => {
                                 let key = rows[*index].routing_key.as_str();
-                                nacked(waits.get(key).copied().unwrap_or_default(), exchange, key)
+                                not_taken(waits.get(key).copied().unwrap_or_default(), NACKED, exchange, key)
                             }
                             Verdict::Unknown => Word::Unknown("a confirm of the batch is missing".to_owned()),
                             Verdict::Returned { code, text } => Word::Unroutable(format!(
@@ -199,7 +202,7 @@ impl<DB: Store> Publisher<'_, DB> {
                     say(&part, &word);
                     parts.drain(..).for_each(|rest| say(&rest, &word));
                 }
-                BatchEnd::ConnectionClosed { .. } if !suspect => {
+                BatchEnd::ConnectionClosed { .. } | BatchEnd::Unreadable if !suspect => {
                     suspect = true;
                     parts.push(part);
                 }
@@ -214,6 +217,15 @@ impl<DB: Store> Publisher<'_, DB> {
                         parts.push(second);
                         parts.push(first);
                     }
+                }
+                // Alone on the connection, so it is this exchange: each try costs a connection, and what is spent by it may not be the event's own.
+                BatchEnd::Unreadable => {
+                    let asked = part.iter().map(|(_, outgoing)| (outgoing.routing_key.as_str(), false));
+                    let waits = self.relay.destinations.answered(exchange, asked, UNREADABLE);
+                    let wait = waits.values().max().copied().unwrap_or_default();
+                    let word = |key: &str| not_taken(wait, UNREADABLE, exchange, key);
+                    say(&part, &word);
+                    parts.drain(..).for_each(|rest| say(&rest, &word));
                 }
                 BatchEnd::Lost(reason) => {
                     let word =
