@@ -16,30 +16,33 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Keys may be as many as there are rows written by hand; what is forgotten is asked again.
 const MOST: usize = 10_000;
 
-/// How often it refused, and until when it is left alone.
-type Refusals = (u32, Instant);
+/// How often it refused, until when it is left alone, and why.
+type Refusals = (u32, Instant, &'static str);
 
 /// Back-off by exchange and routing key.
 #[derive(Debug, Default)]
 pub(crate) struct Destinations(Mutex<HashMap<(String, String), Refusals>>);
 
 impl Destinations {
-    /// How long the destination still backs off.
-    pub(crate) fn backing_off(&self, exchange: &str, routing_key: &str) -> Option<Duration> {
+    /// How long the destination still backs off, and why.
+    pub(crate) fn backing_off(&self, exchange: &str, routing_key: &str) -> Option<(Duration, &'static str)> {
         let known = self.known();
         // Asked for each event: in the usual case there is nothing to look for.
         if known.is_empty() {
             return None;
         }
-        let (_, until) = known.get(&(exchange.to_owned(), routing_key.to_owned()))?;
-        until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())
+        let (_, until, why) = known.get(&(exchange.to_owned(), routing_key.to_owned()))?;
+        let rest = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())?;
+        Some((rest, why))
     }
 
-    /// What an exchange said of a batch: the key of each event, and whether it was taken. Returns how long the refused events of a key wait.
+    /// What an exchange said of a batch: the key of each event, and whether it was taken; `why` is for those that were not. Returns how long the
+    /// refused events of a key wait.
     pub(crate) fn answered<'k>(
         &self,
         exchange: &str,
         answers: impl IntoIterator<Item = (&'k str, bool)>,
+        why: &'static str,
     ) -> BTreeMap<&'k str, Duration> {
         // By key: whether any was taken, and whether any was not.
         let mut by_key: BTreeMap<&str, (bool, bool)> = BTreeMap::new();
@@ -64,10 +67,10 @@ impl Destinations {
             if known.len() >= MOST {
                 known.clear();
             }
-            let (refusals, until) =
-                known.entry((exchange.to_owned(), routing_key.to_owned())).or_insert((0, Instant::now()));
-            let delay = backoff::jitter(backoff::delay(FIRST, LONGEST, *refusals));
-            (*refusals, *until) = (refusals.saturating_add(1), Instant::now() + delay);
+            let refused =
+                known.entry((exchange.to_owned(), routing_key.to_owned())).or_insert((0, Instant::now(), why));
+            let delay = backoff::jitter(backoff::delay(FIRST, LONGEST, refused.0));
+            *refused = (refused.0.saturating_add(1), Instant::now() + delay, why);
             waits.insert(routing_key, delay);
         }
         waits
@@ -85,8 +88,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_full_queue_keeps_only_its_own_key_waiting_and_longer_each_time() {
         let destinations = Destinations::default();
-        let rest = |key| destinations.backing_off("x", key);
-        let answered = |answers: &[(&'static str, bool)]| destinations.answered("x", answers.iter().copied());
+        let rest = |key| {
+            destinations.backing_off("x", key).map(|(rest, why)| {
+                assert_eq!(why, "full");
+                rest
+            })
+        };
+        let answered = |answers: &[(&'static str, bool)]| destinations.answered("x", answers.iter().copied(), "full");
         assert!(answered(&[("full", true), ("other", true)]).is_empty());
         let first = answered(&[("full", false), ("other", true), ("full", false)]);
         assert_eq!(first.keys().copied().collect::<Vec<_>>(), ["full"]);

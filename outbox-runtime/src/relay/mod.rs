@@ -15,6 +15,8 @@ mod hint;
 mod line;
 mod maintain;
 #[cfg(feature = "rabbitmq")]
+mod proven;
+#[cfg(feature = "rabbitmq")]
 mod publish;
 mod reach;
 mod record;
@@ -110,6 +112,8 @@ pub(crate) struct Relay<DB: Store> {
     pub(crate) window: Arc<Window>,
     #[cfg(feature = "rabbitmq")]
     pub(crate) destinations: destination::Destinations,
+    #[cfg(feature = "rabbitmq")]
+    pub(crate) proven: proven::Proven,
     /// Who publishes reads it; who looks for the row that closes connections writes it: nobody else may be on the connection then.
     #[cfg(feature = "rabbitmq")]
     pub(crate) alone: tokio::sync::RwLock<()>,
@@ -142,6 +146,8 @@ impl<DB: Store> Relay<DB> {
             window,
             #[cfg(feature = "rabbitmq")]
             destinations: destination::Destinations::default(),
+            #[cfg(feature = "rabbitmq")]
+            proven: proven::Proven::default(),
             held: Tell::new(board.alerts().clone()),
             board,
             announcer: announce::Announcer::default(),

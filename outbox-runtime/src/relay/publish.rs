@@ -53,11 +53,14 @@ pub(super) async fn run<DB: Store>(
     }
 }
 
+const NACKED: &str = "the broker could not take it (basic.nack)";
+/// A text with the names of the exchange, the vhost and the user, which the broker cuts after 252 bytes.
+const UNREADABLE: &str = "the broker's answer cannot be read, it is cut within a character: declare the exchange if it is missing, and allow this user \
+                          to write to it";
+
 /// Neither this event nor the next one is to blame: the destination took nothing.
-fn nacked(after: Duration, exchange: &str, routing_key: &str) -> Word {
-    let error =
-        format!("the broker could not take it (basic.nack): exchange {exchange:?}, routing key {routing_key:?}");
-    Word::Nacked { after, error }
+fn not_taken(after: Duration, why: &str, exchange: &str, routing_key: &str) -> Word {
+    Word::Nacked { after, error: format!("{why}: exchange {exchange:?}, routing key {routing_key:?}") }
 }
 
 fn settlement(row: &ClaimedRow, claim: &str, fate: Fate) -> Settlement {
@@ -106,8 +109,8 @@ impl<DB: Store> Publisher<'_, DB> {
         let mut words: Vec<Option<Word>> = vec![None; rows.len()];
         let mut ready = Vec::with_capacity(rows.len());
         for (index, row) in rows.iter().enumerate() {
-            if let Some(rest) = self.relay.destinations.backing_off(exchange, &row.routing_key) {
-                words[index] = Some(nacked(rest, exchange, &row.routing_key));
+            if let Some((rest, why)) = self.relay.destinations.backing_off(exchange, &row.routing_key) {
+                words[index] = Some(not_taken(rest, why, exchange, &row.routing_key));
                 continue;
             }
             match outgoing(row, exchange) {
@@ -119,9 +122,12 @@ impl<DB: Store> Publisher<'_, DB> {
         let mut declared = false;
         // The connection was closed under these rows: by one of them, or by what another channel sent at the same time.
         let mut suspect = suspect;
-        while let Some(part) = parts.pop() {
+        while let Some(mut part) = parts.pop() {
             if part.is_empty() {
                 continue;
+            }
+            if part.len() > 1 && !self.relay.proven.has(exchange) {
+                parts.push(part.split_off(1));
             }
             let mut say = |part: &[(usize, Outgoing)], word: &dyn Fn(&str) -> Word| {
                 for (index, outgoing) in part {
@@ -152,8 +158,11 @@ impl<DB: Store> Publisher<'_, DB> {
                 .collect();
             let started = Instant::now();
             let end = publish_batch(&channel, &items, self.relay.config.confirm).await;
-            if !matches!(end, BatchEnd::Decided(_)) {
+            if matches!(end, BatchEnd::Decided(_)) {
+                self.relay.proven.answers(exchange);
+            } else {
                 self.channel = None;
+                self.relay.proven.doubt(exchange);
             }
             match end {
                 BatchEnd::Decided(verdicts) => {
@@ -164,13 +173,13 @@ impl<DB: Store> Publisher<'_, DB> {
                     }
                     let keys = part.iter().map(|(index, _)| rows[*index].routing_key.as_str());
                     let answers = keys.zip(verdicts.iter().map(|verdict| *verdict != Verdict::Nacked));
-                    let waits = self.relay.destinations.answered(exchange, answers);
+                    let waits = self.relay.destinations.answered(exchange, answers, NACKED);
                     for ((index, outgoing), verdict) in part.iter().zip(verdicts) {
                         words[*index] = Some(match verdict {
                             Verdict::Published => Word::Published,
                             Verdict::Nacked => {
                                 let key = rows[*index].routing_key.as_str();
-                                nacked(waits.get(key).copied().unwrap_or_default(), exchange, key)
+                                not_taken(waits.get(key).copied().unwrap_or_default(), NACKED, exchange, key)
                             }
                             Verdict::Unknown => Word::Unknown("a confirm of the batch is missing".to_owned()),
                             Verdict::Returned { code, text } => Word::Unroutable(format!(
@@ -187,11 +196,13 @@ impl<DB: Store> Publisher<'_, DB> {
                     parts.push(part);
                 }
                 BatchEnd::ChannelClosed { code: code @ (403 | 404), text } => {
-                    say(&part, &|key| {
+                    let word = |key: &str| {
                         Word::NoExchange(format!("{code} {text}: exchange {exchange:?}, routing key {key:?}"))
-                    });
+                    };
+                    say(&part, &word);
+                    parts.drain(..).for_each(|rest| say(&rest, &word));
                 }
-                BatchEnd::ConnectionClosed { .. } if !suspect => {
+                BatchEnd::ConnectionClosed { .. } | BatchEnd::Unreadable if !suspect => {
                     suspect = true;
                     parts.push(part);
                 }
@@ -206,6 +217,15 @@ impl<DB: Store> Publisher<'_, DB> {
                         parts.push(second);
                         parts.push(first);
                     }
+                }
+                // Alone on the connection, so it is this exchange: each try costs a connection, and what is spent by it may not be the event's own.
+                BatchEnd::Unreadable => {
+                    let asked = part.iter().map(|(_, outgoing)| (outgoing.routing_key.as_str(), false));
+                    let waits = self.relay.destinations.answered(exchange, asked, UNREADABLE);
+                    let wait = waits.values().max().copied().unwrap_or_default();
+                    let word = |key: &str| not_taken(wait, UNREADABLE, exchange, key);
+                    say(&part, &word);
+                    parts.drain(..).for_each(|rest| say(&rest, &word));
                 }
                 BatchEnd::Lost(reason) => {
                     let word =

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// How many of 1,000 publishes fail, and how.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
     /// Answered with `basic.nack`.
     pub nack: u32,
@@ -28,10 +28,19 @@ pub struct Rates {
 pub struct PublishFaults {
     url: String,
     counts: Arc<Counts>,
+    marked: Arc<Mutex<Vec<(String, Mark)>>>,
+}
+
+/// What becomes of a message that a test has marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Breaks,
+    IsSwallowed,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
+    connections: AtomicUsize,
     publishes: AtomicUsize,
     nacked: AtomicUsize,
     broken: AtomicUsize,
@@ -46,14 +55,36 @@ impl PublishFaults {
         url.set_host(Some("127.0.0.1")).unwrap();
         url.set_port(Some(listener.local_addr().unwrap().port())).unwrap();
         let counts = Arc::new(Counts::default());
-        let shared = Arc::clone(&counts);
+        let marked = Arc::<Mutex<Vec<(String, Mark)>>>::default();
+        let (shared, marks) = (Arc::clone(&counts), Arc::clone(&marked));
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Ok(server) = TcpStream::connect(&upstream).await else { continue };
-                tokio::spawn(serve(client, server, rates, Arc::clone(&shared)));
+                shared.connections.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(serve(client, server, rates, Arc::clone(&marks), Arc::clone(&shared)));
             }
         });
-        Self { url: url.into(), counts }
+        Self { url: url.into(), counts, marked }
+    }
+
+    /// From now on a message with this id breaks each connection that it is sent on, before the broker has it.
+    pub fn break_at(&self, event_id: &str) {
+        self.marked.lock().unwrap().push((event_id.to_owned(), Mark::Breaks));
+    }
+
+    /// From now on a message with this text in its properties or body gets no answer, as from a queue whose replicas have no majority.
+    pub fn swallow(&self, text: &str) {
+        self.marked.lock().unwrap().push((text.to_owned(), Mark::IsSwallowed));
+    }
+
+    /// Only the rates hold from now on.
+    pub fn cure(&self) {
+        self.marked.lock().unwrap().clear();
+    }
+
+    /// Connections that were made so far.
+    pub fn connections(&self) -> usize {
+        self.counts.connections.load(Ordering::SeqCst)
     }
 
     /// The broker's URL by way of the proxy.
@@ -120,7 +151,13 @@ const NACK: (u16, u16) = (60, 120);
 const CHANNEL_OPEN: (u16, u16) = (20, 10);
 
 /// Ends when either side does; both connections go with it.
-async fn serve(client: TcpStream, server: TcpStream, rates: Rates, counts: Arc<Counts>) {
+async fn serve(
+    client: TcpStream,
+    server: TcpStream,
+    rates: Rates,
+    marked: Arc<Mutex<Vec<(String, Mark)>>>,
+    counts: Arc<Counts>,
+) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (mut client_in, client_out) = client.into_split();
     let (mut server_in, mut server_out) = server.into_split();
@@ -160,6 +197,19 @@ async fn serve(client: TcpStream, server: TcpStream, rates: Rates, counts: Arc<C
                         Ok(content) => content,
                         Err(_) => return,
                     };
+                    let has = |text: &str| content.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+                    let mark = marked.lock().unwrap().iter().find(|(text, _)| has(text)).map(|(_, mark)| *mark);
+                    match mark {
+                        Some(Mark::Breaks) => {
+                            counts.broken.fetch_add(1, Ordering::SeqCst);
+                            return;
+                        }
+                        Some(Mark::IsSwallowed) => {
+                            numbers.lock().unwrap().entry(frame.channel).or_default().sent += 1;
+                            continue;
+                        }
+                        None => {}
+                    }
                     let dice = dice();
                     let number = {
                         let mut numbers = numbers.lock().unwrap();

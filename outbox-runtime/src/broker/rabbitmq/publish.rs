@@ -43,6 +43,9 @@ pub(crate) enum BatchEnd {
     ChannelClosed { code: u16, text: String },
     /// The broker closed the whole connection over what it was sent: nothing is known of any event.
     ConnectionClosed { code: u16, text: String },
+    /// The broker closed something, and the client cannot read why; the connection is gone with it. RabbitMQ cuts its texts after 252 bytes, also
+    /// within a character, and a text has the names of the exchange, the vhost and the user.
+    Unreadable,
     /// The connection was lost, or the deadline passed: nothing is known of any event.
     Lost(String),
 }
@@ -147,6 +150,9 @@ async fn publish_and_collect(channel: &Channel, items: &[Item<'_>]) -> BatchEnd 
 }
 
 fn ended(error: &lapin::Error) -> BatchEnd {
+    if matches!(error.kind(), lapin::ErrorKind::ParsingError(_)) {
+        return BatchEnd::Unreadable;
+    }
     match reply(error) {
         Some((code, text)) if error.is_amqp_soft_error() => BatchEnd::ChannelClosed { code, text },
         Some((code, text)) if is_our_fault(code) => BatchEnd::ConnectionClosed { code, text },

@@ -33,6 +33,7 @@ mod headers;
 mod held_snapshot;
 mod hostile_sessions;
 mod interrupted_run;
+mod isolation;
 mod killer;
 mod late_consumer;
 mod leases;

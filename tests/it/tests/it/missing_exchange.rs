@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use outbox::{Declare, handlers};
-use outbox_it::{eventually, rabbit_wire::Wire};
+use outbox_it::rabbit_wire::Wire;
+use outbox_it::{PublishFaults, Rates, eventually};
 
 use crate::meter::Meter;
-use crate::producing::{AuditNoted, Optional, commit, errors, relay, rows, take, tally, tap};
+use crate::producing::{AuditNoted, Optional, commit, errors, forge, relay, rows, take, tally, tap};
 use crate::world::{OrderCreated, World};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -22,6 +23,14 @@ fn orders(from: usize, to: usize) -> impl Iterator<Item = outbox::Draft> {
 
 fn notes(from: usize, to: usize) -> impl Iterator<Item = outbox::Draft> {
     (from..to).map(|n| AuditNoted { order_id: format!("note-{n}") }.draft())
+}
+
+/// Each error has all parts, and is bounded.
+fn says(errors: &[String], parts: &[&str]) {
+    assert!(!errors.is_empty());
+    for error in errors {
+        assert!(parts.iter().all(|part| error.contains(part)) && error.len() <= 1_000, "{parts:?} in {error:?}");
+    }
 }
 
 /// F02: amqp-rs/lapin#246, #245; OpenSDN-io/community#129: publishing to an exchange that is gone hangs for ever.
@@ -40,7 +49,7 @@ async fn events_of_a_deleted_exchange_are_held_and_others_flow() {
     rows(&world.db, "status = 'Published' AND exchange = 'audit.events'", 150, SOON).await;
     rows(&world.db, "status = 'Pending' AND attempt_count >= 1", 100, SOON).await;
     let held = errors(&world.db, "status <> 'Published'").await;
-    assert!(held.iter().all(|e| e.contains("404") && e.contains("orders.events")), "{held:?}");
+    says(&held, &["404 NOT_FOUND", "exchange \"orders.events\"", "routing key \"order.created\""]);
     // Still flowing, beside the retries of the others.
     commit(&world.db, notes(150, 200)).await;
     rows(&world.db, "status = 'Published' AND exchange = 'audit.events'", 200, SOON).await;
@@ -75,7 +84,7 @@ async fn events_of_a_forbidden_exchange_are_held_and_others_flow() {
     rows(&world.db, "status = 'Published' AND exchange = 'audit.events'", 100, SOON).await;
     rows(&world.db, "status = 'Pending' AND attempt_count >= 1", 100, SOON).await;
     let held = errors(&world.db, "status <> 'Published'").await;
-    assert!(held.iter().all(|e| e.contains("403") && e.contains("orders.events")), "{held:?}");
+    says(&held, &["403 ACCESS_REFUSED", "exchange \"orders.events\"", "routing key \"order.created\""]);
     // An event without a subscriber may go; one that we may not send must not.
     commit(&world.db, [Optional { order_id: "optional".into() }.draft()]).await;
     rows(&world.db, "event_type = 'order.optional' AND status = 'Pending' AND attempt_count >= 1", 1, SOON).await;
@@ -114,5 +123,63 @@ async fn an_exchange_of_another_programs_events_is_declared() {
     tap(&wire, "audit", "audit.events", "#").await;
     rows(&world.db, "status = 'Published'", 10, SOON).await;
     assert_eq!(take(&wire, "audit", 10).await.len(), 10);
+    runtime.shutdown().await;
+}
+
+/// R3: what the broker says of an exchange that is gone is kept whatever its name has in it, and its length is bounded. RabbitMQ writes names of
+/// other letters than ASCII into its answer in bytes that are no UTF-8.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_name_of_a_missing_exchange_may_be_anything() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    taps(&wire).await;
+    let readable = ["\u{1f600}café".to_owned(), "\"\\'".repeat(85), "x".repeat(255)];
+    // The broker's text is cut in the middle of a character.
+    let unreadable = ["é".repeat(127), "文".repeat(85)];
+    let names: Vec<&String> = readable.iter().chain(&unreadable).collect();
+    let each = 20;
+    for (n, exchange) in names.iter().enumerate() {
+        let exchange = exchange.replace('\'', "''");
+        for m in 0..each {
+            let set = format!("exchange = '{exchange}', routing_key = repeat('\"', 255)");
+            forge(&world.db, &format!("odd-{n}-{m}"), &set).await;
+        }
+    }
+    let faults = PublishFaults::to(world.vhost.url(), Rates::default()).await;
+    let builder = crate::world::builder(world.db.url(), faults.url(), []);
+    let runtime = builder.role(outbox::Role::Relay).declare(Declare::Off).start().await.unwrap();
+    let held = async |condition: String| {
+        rows(&world.db, &format!("{condition} AND status = 'Pending' AND last_error IS NOT NULL"), each, SOON).await;
+        let held = errors(&world.db, &condition).await;
+        println!("{held:?}");
+        held
+    };
+    for (n, exchange) in names.iter().enumerate() {
+        let held = held(format!("event_id LIKE 'odd-{n}-%'")).await;
+        if n < readable.len() {
+            says(&held, &["404 NOT_FOUND", &format!("exchange {exchange:?}"), "routing key"]);
+        } else {
+            says(&held, &["cannot be read", &format!("exchange {exchange:?}"), "routing key"]);
+        }
+    }
+    let begun = std::time::Instant::now();
+    let before = faults.connections();
+    for n in 0..50 {
+        commit(&world.db, orders(n * 10, n * 10 + 10)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    rows(&world.db, "event_id LIKE '0%' AND status = 'Published' AND attempt_count = 0", 500, Duration::from_secs(5))
+        .await;
+    let made = faults.connections() - before;
+    println!("{made} connections in {:?}", begun.elapsed());
+    assert!(made < 40, "{made} connections");
+    rows(&world.db, "event_id LIKE 'odd-%' AND attempt_count >= 2", readable.len() * each, SOON).await;
+    let spent = format!("exchange IN ('{}', '{}') AND attempt_count > 0", unreadable[0], unreadable[1]);
+    assert_eq!(world.db.count("outbox_messages", &spent).await, 0, "nobody knows whose it is: nothing is spent");
+    for exchange in &unreadable {
+        wire.topic_exchange(exchange).await;
+    }
+    let routed = "status = 'Pending' AND last_error LIKE '312%'";
+    rows(&world.db, routed, unreadable.len() * each, Duration::from_secs(60)).await;
     runtime.shutdown().await;
 }

@@ -1,7 +1,7 @@
 //! What a combination cannot do, as data, and the table of the guarantees that is this data.
 
 use super::place::BrokerKind;
-use super::{failing, garbage, keeping, operating, producing, routing, stopping};
+use super::{budgets, corrupt, failing, garbage, keeping, operating, ordering, producing, routing, stopping};
 
 /// A behaviour that some combinations do not have.
 pub struct Exception {
@@ -47,9 +47,12 @@ pub const EXCEPTIONS: &[Exception] = &[
 const STORES: &[&str] = &["PostgreSQL", "SQLite"];
 const BROKERS: [BrokerKind; 2] = [BrokerKind::RabbitMq, BrokerKind::Database];
 
-const GROUPS: [&[&str]; 7] = [
+const GROUPS: [&[&str]; 10] = [
     producing::BEHAVIOURS,
     routing::BEHAVIOURS,
+    ordering::BEHAVIOURS,
+    budgets::BEHAVIOURS,
+    corrupt::BEHAVIOURS,
     failing::BEHAVIOURS,
     garbage::BEHAVIOURS,
     stopping::BEHAVIOURS,

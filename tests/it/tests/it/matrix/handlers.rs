@@ -20,6 +20,35 @@ pub struct PriceSet {
     pub amount: Box<RawValue>,
 }
 
+/// The first event of an account. Whoever wants no more than what comes after it is not bound for it.
+#[outbox::event(name = "ledger.opened", exchange = "orders.events", key = account, ordered, backoff = "100ms..400ms")]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct Opened {
+    pub account: String,
+}
+
+/// A later event of an account.
+#[outbox::event(name = "ledger.moved", exchange = "orders.events", key = account, ordered, backoff = "100ms..400ms")]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct Moved {
+    pub account: String,
+    pub step: usize,
+}
+
+/// What reached the consumer of accounts, in the order of its queue. Step 0 is the opening.
+#[derive(Clone, Default)]
+pub struct Ledger(pub Arc<Mutex<Vec<(String, usize)>>>);
+
+impl Ledger {
+    pub fn of(&self, account: &str) -> Vec<usize> {
+        self.0.lock().unwrap().iter().filter(|(of, _)| of == account).map(|(_, step)| *step).collect()
+    }
+
+    fn write(&self, account: String, step: usize) {
+        self.0.lock().unwrap().push((account, step));
+    }
+}
+
 /// What `tells` was called with.
 #[derive(Clone, Default)]
 pub struct Told(pub Arc<Mutex<Vec<(Metadata, String)>>>);
@@ -41,6 +70,9 @@ pub struct Handlers {
     pub tells: &'static HandlerDescriptor,
     /// One effect for an urgent order.
     pub urgent: &'static HandlerDescriptor,
+    /// Write the ledger, one event at a time.
+    pub opened: &'static HandlerDescriptor,
+    pub moved: &'static HandlerDescriptor,
 }
 
 macro_rules! handlers_on {
@@ -49,7 +81,7 @@ macro_rules! handlers_on {
             use outbox::{BoxError, Emit, IdempotencyKey, Message, Outcome, State, handler, handlers};
             use sqlx::{AssertSqlSafe, $connection as Connection};
 
-            use super::{Forwarded, Handlers, PriceSet, Told};
+            use super::{Forwarded, Handlers, Ledger, Moved, Opened, PriceSet, Told};
             use crate::producing::Urgent;
             use crate::scripted::{Act, Script, finish};
             use crate::world::OrderCreated;
@@ -73,6 +105,20 @@ macro_rules! handlers_on {
             #[handler(consumer = "matrix-urgent")]
             async fn urgent(order: Urgent, db: &mut Connection) -> sqlx::Result<()> {
                 effect(db, "matrix-urgent", &order.order_id).await
+            }
+
+            #[handler(consumer = "matrix-ledger", concurrency = 1, prefetch = 1)]
+            async fn opened(event: Opened, ledger: State<Ledger>, db: &mut Connection) -> sqlx::Result<()> {
+                effect(db, "matrix-ledger", &event.account).await?;
+                ledger.write(event.account, 0);
+                Ok(())
+            }
+
+            #[handler(consumer = "matrix-ledger", concurrency = 1, prefetch = 1)]
+            async fn moved(event: Moved, ledger: State<Ledger>, db: &mut Connection) -> sqlx::Result<()> {
+                effect(db, "matrix-ledger", &format!("{} {}", event.account, event.step)).await?;
+                ledger.write(event.account, event.step);
+                Ok(())
             }
 
             #[handler(consumer = "matrix-forwards", retry(immediate = 1, delays = "50ms..50ms", max_attempts = 2))]
@@ -134,9 +180,9 @@ macro_rules! handlers_on {
             }
 
             pub fn all() -> Handlers {
-                let [stock, mail, scripted, forwards, receives, tells, urgent] =
-                    handlers![stock, mail, scripted, forwards, receives, tells, urgent];
-                Handlers { stock, mail, scripted, forwards, receives, tells, urgent }
+                let [stock, mail, scripted, forwards, receives, tells, urgent, opened, moved] =
+                    handlers![stock, mail, scripted, forwards, receives, tells, urgent, opened, moved];
+                Handlers { stock, mail, scripted, forwards, receives, tells, urgent, opened, moved }
             }
         }
     };

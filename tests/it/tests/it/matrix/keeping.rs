@@ -5,7 +5,9 @@ use std::time::Duration;
 use outbox::{Migrations, Outcome, Role};
 use outbox_it::eventually;
 
+use super::handlers::{Ledger, Moved};
 use super::place::{SOON, idle};
+use crate::producing::Unwanted;
 use crate::scripted::{Act, Script, quick};
 
 matrix! {
@@ -34,6 +36,27 @@ matrix! {
             .texts("SELECT substr(aggregate_id, 12) || ' ' || status FROM outbox_messages ORDER BY aggregate_id")
             .await;
         assert_eq!(rest, ["3 Published", "4 Failed", "5 Pending", "6 Pending", "7 Pending"]);
+    }
+
+    /// S5: with `delete` nothing of a published event stays, and everybody has handled it once all the same; what is not published stays.
+    async fn a_published_row_is_deleted_at_once_where_that_is_asked_for(place) {
+        let ledger = Ledger::default();
+        let handlers = [S::handlers().stock, S::handlers().mail, S::handlers().moved];
+        let builder = place.runtime(handlers).state(ledger.clone()).retention(outbox::Retention::delete());
+        place.commit((1..=20).map(|step| Moved { account: "a".into(), step }.draft())).await;
+        place.commit([Unwanted { order_id: "held".into() }.draft()]).await;
+        let runtime = builder.start().await.unwrap();
+        place.enqueue(0, 60).await;
+        place.rows_become("effects", "1 = 1", 140).await;
+        place.rows_become("outbox_messages", "1 = 1", 1).await;
+        assert_eq!(place.texts("SELECT event_type || ' ' || status FROM outbox_messages WHERE attempt_count > 0").await, ["order.unwanted Pending"]);
+        assert_eq!(ledger.of("a"), (1..=20).collect::<Vec<_>>());
+        place.no_doubles().await;
+        // A number is never given twice, although the rows are gone.
+        place.commit([Moved { account: "a".into(), step: 21 }.draft()]).await;
+        eventually(SOON, "the next one", async || ledger.of("a").len() == 21).await;
+        assert_eq!(place.number("SELECT last_sequence FROM outbox_sequences").await, 21);
+        runtime.shutdown().await;
     }
 
     /// `idle()` is true only when nothing waits anywhere; `health()` names the parts.

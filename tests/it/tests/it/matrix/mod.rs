@@ -45,10 +45,13 @@ macro_rules! on_each_combination {
     };
 }
 
+mod budgets;
+mod corrupt;
 mod failing;
 mod garbage;
 mod keeping;
 mod operating;
+mod ordering;
 mod producing;
 mod routing;
 mod stopping;

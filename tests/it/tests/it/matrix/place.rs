@@ -18,6 +18,8 @@ use crate::scripted::Script;
 use crate::world::OrderCreated;
 
 pub const SOON: Duration = Duration::from_secs(20);
+/// An exchange of no event type.
+pub const NOBODYS_EXCHANGE: &str = "nobodys.events";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrokerKind {
@@ -65,7 +67,7 @@ impl<S: TestStore> Place<S> {
         let (server, rabbit) = tokio::join!(S::create(), rabbit);
         outbox::migrate(S::pool(&server)).await.expect("migrations");
         let effects = "CREATE TABLE effects (consumer text NOT NULL, order_id text NOT NULL)";
-        S::execute(S::pool(&server), effects).await;
+        S::try_execute(S::pool(&server), effects).await.expect("the table of the effects");
         Self { server, rabbit, behaviour, asked: AtomicBool::new(false), consumers: Mutex::default() }
     }
 
@@ -91,7 +93,7 @@ impl<S: TestStore> Place<S> {
             for queue in consumers.iter().flat_map(|c| ["", ".dead", ".unreadable"].map(|end| format!("{c}{end}"))) {
                 wire.delete_queue(&format!("{namespace}.{queue}")).await;
             }
-            for exchange in ["orders.events", "outbox.events"] {
+            for exchange in ["orders.events", "outbox.events", NOBODYS_EXCHANGE] {
                 wire.delete_exchange(&format!("{namespace}.{exchange}")).await;
             }
         }
@@ -207,7 +209,11 @@ impl<S: TestStore> Place<S> {
     // ---- looking ------------------------------------------------------------------------------------------------------------
 
     pub async fn execute(&self, sql: &str) {
-        S::execute(S::pool(&self.server), sql).await;
+        self.try_execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    }
+
+    pub async fn try_execute(&self, sql: &str) -> sqlx::Result<()> {
+        S::try_execute(S::pool(&self.server), sql).await
     }
 
     /// The rows of a query whose columns are text.

@@ -28,13 +28,17 @@ pub trait TestStore: outbox::Store {
     fn pool(server: &Self::Server) -> &Pool<Self>;
     fn begin_on(pool: &Pool<Self>) -> impl Future<Output = Transaction<'static, Self>> + Send;
     /// Runs statements without parameters.
-    fn execute(pool: &Pool<Self>, sql: &str) -> impl Future<Output = ()> + Send;
+    fn try_execute(pool: &Pool<Self>, sql: &str) -> impl Future<Output = sqlx::Result<()>> + Send;
     /// The rows of a query whose columns are text, none of them NULL.
     fn rows(pool: &Pool<Self>, sql: &str) -> impl Future<Output = Vec<Vec<String>>> + Send;
     /// So many seconds from now, or before it, as the tables write it.
     fn in_seconds(seconds: i64) -> String;
     /// That time (RFC 3339, UTC) as the tables write it.
     fn time(rfc3339: &str) -> String;
+    /// So long as the tables write it.
+    fn age(milliseconds: u32) -> String;
+    /// The first and the last time that a column can hold.
+    const ABSURD_TIMES: [&str; 2];
     fn handlers() -> Handlers;
 }
 
@@ -62,9 +66,8 @@ impl TestStore for Postgres {
         outbox::begin(pool).await.expect("begin")
     }
 
-    async fn execute(pool: &Pool<Self>, sql: &str) {
-        let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await;
-        done.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    async fn try_execute(pool: &Pool<Self>, sql: &str) -> sqlx::Result<()> {
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await.map(drop)
     }
 
     async fn rows(pool: &Pool<Self>, sql: &str) -> Vec<Vec<String>> {
@@ -79,6 +82,12 @@ impl TestStore for Postgres {
     fn time(rfc3339: &str) -> String {
         format!("'{rfc3339}'::timestamptz")
     }
+
+    fn age(milliseconds: u32) -> String {
+        format!("({milliseconds} * interval '1 millisecond')")
+    }
+
+    const ABSURD_TIMES: [&str; 2] = ["'-infinity'", "'infinity'"];
 
     fn handlers() -> Handlers {
         handlers::on_postgres::all()
@@ -125,9 +134,8 @@ impl TestStore for Sqlite {
         outbox::begin(pool).await.expect("begin")
     }
 
-    async fn execute(pool: &Pool<Self>, sql: &str) {
-        let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await;
-        done.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    async fn try_execute(pool: &Pool<Self>, sql: &str) -> sqlx::Result<()> {
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(pool).await.map(drop)
     }
 
     async fn rows(pool: &Pool<Self>, sql: &str) -> Vec<Vec<String>> {
@@ -142,6 +150,12 @@ impl TestStore for Sqlite {
     fn time(rfc3339: &str) -> String {
         format!("(unixepoch('{rfc3339}') * 1000000)")
     }
+
+    fn age(milliseconds: u32) -> String {
+        format!("({milliseconds} * 1000)")
+    }
+
+    const ABSURD_TIMES: [&str; 2] = ["(-9223372036854775807 - 1)", "9223372036854775807"];
 
     fn handlers() -> Handlers {
         handlers::on_sqlite::all()
