@@ -164,6 +164,10 @@ pub struct OutboxStats {
     pub processing: u64,
     /// Waiting rows that had an error.
     pub held: u64,
+    /// Waiting rows that are put aside until an earlier one of their key is published.
+    pub blocked: u64,
+    /// Waiting rows that are due later: delayed, or tried again after a pause.
+    pub later: u64,
     /// Rows whose budget is spent.
     pub failed: u64,
     /// Rows whose lease has run out and that nobody has put back yet.

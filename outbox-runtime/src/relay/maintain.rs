@@ -179,6 +179,8 @@ async fn measure<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
     metrics::gauge!(names::PENDING).set(stats.pending as f64);
     metrics::gauge!(names::PROCESSING).set(stats.processing as f64);
     metrics::gauge!(names::HELD).set(stats.held as f64);
+    metrics::gauge!(names::BLOCKED).set(stats.blocked as f64);
+    metrics::gauge!(names::LATER).set(stats.later as f64);
     metrics::gauge!(names::FAILED_NOW).set(stats.failed as f64);
     metrics::gauge!(names::EXPIRED_NOW).set(stats.expired as f64);
     metrics::gauge!(names::OLDEST_UNPUBLISHED_SECONDS).set(stats.oldest.unwrap_or_default().as_secs_f64());

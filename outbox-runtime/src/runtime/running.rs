@@ -114,7 +114,8 @@ impl Runtime {
         self.engine.shutdown().await;
     }
 
-    /// Waits until nothing is pending in the outbox, in flight, in this runtime's queues, or parked for another run.
+    /// Waits until nothing is pending in the outbox, in flight, in this runtime's queues, or parked for another run. Delayed events are pending:
+    /// it waits for their time.
     ///
     /// # Cancel safety
     /// It can be dropped at any time.

@@ -45,6 +45,10 @@ pub const PENDING: &str = "outbox_pending";
 pub const PROCESSING: &str = "outbox_processing";
 /// Gauge, events. Waiting after an error.
 pub const HELD: &str = "outbox_held";
+/// Gauge, events, up to a bound. Put aside until an earlier event of their key is published.
+pub const BLOCKED: &str = "outbox_blocked";
+/// Gauge, events, up to a bound. Due later: delayed, or tried again after a pause.
+pub const LATER: &str = "outbox_later";
 /// Gauge, events. Budget spent.
 pub const FAILED_NOW: &str = "outbox_failed";
 /// Gauge, events. With a lease that has run out and that nobody has put back yet.

@@ -24,6 +24,10 @@ pub const STATS: &str = "
 SELECT
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Pending' LIMIT $1) AS n) AS pending,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Processing' LIMIT $1) AS n) AS processing,
+  (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at = 'infinity' LIMIT $1) AS n) AS blocked,
+  (SELECT count(*) FROM (
+      SELECT FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at > now() AND next_attempt_at < 'infinity' LIMIT $1
+  ) AS n) AS later,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status <> 'Failed' LIMIT $1) AS n) AS held,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status = 'Failed' LIMIT $1) AS n) AS failed,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Processing' AND locked_until < now() LIMIT $1) AS n) AS expired,
@@ -57,6 +61,8 @@ pub(crate) async fn outbox_stats(connection: &mut PgConnection) -> Result<Outbox
         pending: count("pending")?,
         processing: count("processing")?,
         held: count("held")?,
+        blocked: count("blocked")?,
+        later: count("later")?,
         failed: count("failed")?,
         expired: count("expired")?,
         oldest: row.try_get::<Option<f64>, _>("oldest")?.and_then(|s| Duration::try_from_secs_f64(s.max(0.0)).ok()),

@@ -32,6 +32,12 @@ SELECT ",
     " AS now,
   (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_due WHERE status = 'Pending' LIMIT ?1)) AS pending,
   (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_leased WHERE status = 'Processing' LIMIT ?1)) AS processing,
+  (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_due
+                         WHERE status = 'Pending' AND next_attempt_at = 9223372036854775807 LIMIT ?1)) AS blocked,
+  (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_due
+                         WHERE status = 'Pending' AND next_attempt_at > ",
+    now!(),
+    " AND next_attempt_at < 9223372036854775807 LIMIT ?1)) AS later,
   (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_held
                          WHERE status <> 'Published' AND last_error IS NOT NULL AND status <> 'Failed' LIMIT ?1)) AS held,
   (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_held
@@ -75,6 +81,8 @@ pub(crate) async fn outbox_stats(connection: &mut SqliteConnection) -> Result<Ou
         pending: count("pending")?,
         processing: count("processing")?,
         held: count("held")?,
+        blocked: count("blocked")?,
+        later: count("later")?,
         failed: count("failed")?,
         expired: count("expired")?,
         oldest: heads.into_iter().flatten().min().map(|since| age(now, since)),
