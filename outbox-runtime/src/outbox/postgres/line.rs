@@ -7,6 +7,8 @@
 //! then the one before it may have been published since, with a new `next_attempt_at` for this row. Such a row is left as it is: deferred, nobody
 //! would ever pull it forward again. Whatever makes a row Pending or pulls it forward stamps `next_attempt_at` anew for that reason.
 //! And while a relay has the one before it, that relay may settle without having seen this row: it is deferred for a moment only.
+//!
+//! A skipped row has left its line, and no other waits for it. It still waits for those before it, and looks for itself whether they are gone.
 
 /// `$1` rows, `$2` bytes, `$3` the claim, `$4` the lease in milliseconds, `$5` from where the scan begins. The argument lists more columns of `outbox_messages AS o` that the
 /// rest of the statement reads where the row is locked. What follows can use:

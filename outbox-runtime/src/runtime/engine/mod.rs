@@ -1,16 +1,18 @@
 //! The engine of one runtime: its own thread for broker and relay, the service's runtime for handlers, and the order in which they stop.
 
+mod idle;
+mod stop;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::Pool;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::alert::{self, Alert, Alerts};
+use crate::alert::{self, Alerts};
 use crate::broker::topology::{Topology, qualified};
 use crate::broker::{Declare, Transport};
 use crate::consumer::gate::Gate;
@@ -30,9 +32,6 @@ use crate::store::{Ownership, Store};
 
 /// How long one statement of the engine may take.
 pub(super) const STATEMENT: Duration = Duration::from_secs(30);
-
-/// How much of the shutdown timeout is kept for closing, at most.
-const AFTER_THE_LAST: Duration = Duration::from_secs(4);
 
 /// A running engine, erased: relay and consumer are generic over the database, the runtime is not.
 pub(super) trait Engine: Send + Sync {
@@ -319,63 +318,6 @@ impl<DB: Store> Running<DB> {
         }
         *self.ownership.lock().unwrap_or_else(PoisonError::into_inner) = Some(ownership);
     }
-
-    /// Stops everything when the file of the database is taken away: a service that went on would lose all that it is told from then on.
-    async fn guard(self: Arc<Self>, ownership: Ownership) {
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(Duration::from_secs(1)) => {}
-                () = self.ending.cancelled() => return,
-            }
-            if let Some(why) = ownership.lost() {
-                tracing::error!(%why, "stopping");
-                self.board.alerts().raise(|| Alert::DatabaseUnusable {
-                    problem: why.clone(),
-                    cure: "restore the file if you still have it, and start the service again".to_owned(),
-                });
-                self.board.down("database", why);
-                break;
-            }
-        }
-        drop(ownership);
-        // On its own: the end of everything waits for this task.
-        tokio::spawn(async move { self.shut_down().await });
-    }
-
-    async fn shut_down(&self) {
-        self.stopping.cancel();
-        self.loops.close();
-        self.tasks.close();
-        // What has to end after the last batch ends within the timeout too: whoever sends the signal may send a harder one then.
-        let deadline = Instant::now() + self.shutdown_timeout;
-        let left = |least: Duration| deadline.saturating_duration_since(Instant::now()).max(least);
-        let drained = async {
-            self.tasks.wait().await;
-            self.loops.wait().await;
-        };
-        let patience = self.shutdown_timeout - (self.shutdown_timeout / 4).min(AFTER_THE_LAST);
-        if tokio::time::timeout(patience, drained).await.is_err() {
-            tracing::warn!(handlers = self.tasks.len(), "the shutdown timeout passed; dropping what still runs");
-            self.abort.cancel();
-            let second = Duration::from_secs(1);
-            let _ = tokio::time::timeout(left(second).min(2 * second), self.tasks.wait()).await;
-            if let Some(relay) = &self.relay {
-                let _ = tokio::time::timeout(left(second), relay.release()).await;
-            }
-        }
-        self.ending.cancel();
-        self.connections.close();
-        let moment = Duration::from_millis(300);
-        let _ = tokio::time::timeout(left(moment).min(Duration::from_secs(3)), self.connections.wait()).await;
-        let _ = tokio::time::timeout(left(moment).min(Duration::from_secs(2)), self.relay_pool.close()).await;
-        if self.own_pool {
-            let _ = tokio::time::timeout(left(moment).min(Duration::from_secs(2)), self.pool.close()).await;
-        }
-        self.abandon();
-        drop(self.ownership.lock().unwrap_or_else(PoisonError::into_inner).take());
-        self.ended.cancel();
-        tracing::info!("outbox stopped");
-    }
 }
 
 impl<DB: Store> Engine for Running<DB> {
@@ -384,41 +326,7 @@ impl<DB: Store> Engine for Running<DB> {
     }
 
     fn quiet(&self) -> BoxFuture<'_, bool> {
-        Box::pin(async move {
-            let database = async {
-                let mut session = Session::reader(&self.pool).await?;
-                let looked = async {
-                    let connection = session.connection()?;
-                    let outbox = DB::outbox_stats(&mut *connection).await?;
-                    let parked = DB::parked_stats(&mut *connection).await?;
-                    Ok::<_, sqlx::Error>(outbox.pending == 0 && outbox.processing == 0 && parked.retrying == 0)
-                };
-                let result = looked.await;
-                session.finish(result)
-            };
-            if !within(STATEMENT, database).await.unwrap_or(false) {
-                return false;
-            }
-            if self.relay.as_ref().is_some_and(|relay| relay.window.in_flight() > 0) || !self.tasks.is_empty() {
-                return false;
-            }
-            if let (Some(source), Some(engine)) = (&self.source, self.engine()) {
-                for consumer in &self.consumers {
-                    let (consumer, source) = (Arc::clone(consumer), source.clone());
-                    let waiting = engine.spawn(async move { consumer.waiting(&source).await });
-                    if waiting.await.ok().flatten() != Some(0) {
-                        return false;
-                    }
-                }
-            }
-            let draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            for consumer in draining {
-                if consumer.waiting_in_database().await != Some(0) {
-                    return false;
-                }
-            }
-            true
-        })
+        Box::pin(self.is_quiet())
     }
 
     fn stopping(&self) -> BoxFuture<'_, ()> {
