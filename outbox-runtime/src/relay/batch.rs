@@ -22,6 +22,8 @@ enum Past {
     Failed,
     /// So many times nobody knew what became of it.
     Unknown(i32),
+    /// Its destination gives no answer: whoever travels with it waits as long.
+    Silent,
 }
 
 fn past(row: &ClaimedRow) -> Past {
@@ -35,7 +37,8 @@ fn past(row: &ClaimedRow) -> Past {
 /// Unordered rows by exchange (one that is missing closes the channel of its own events only), ordered ones by key, whatever their exchanges: a
 /// key has one line. Rows whose result was unknown are offered again in halves, down to single ones: one that breaks each connection it is sent
 /// on ends up alone.
-pub(super) fn parts(claimed: Vec<ClaimedRow>, batch: usize) -> Vec<Part> {
+pub(super) fn parts(claimed: Vec<ClaimedRow>, batch: usize, silent: impl Fn(&ClaimedRow) -> bool) -> Vec<Part> {
+    let past = |row: &ClaimedRow| if silent(row) { Past::Silent } else { past(row) };
     let mut by_exchange: BTreeMap<(String, Past), Vec<Vec<ClaimedRow>>> = BTreeMap::new();
     let mut by_key: BTreeMap<(String, String), Vec<ClaimedRow>> = BTreeMap::new();
     for row in claimed {
@@ -48,7 +51,7 @@ pub(super) fn parts(claimed: Vec<ClaimedRow>, batch: usize) -> Vec<Part> {
     }
     let mut lines: BTreeMap<Past, Vec<Vec<ClaimedRow>>> = BTreeMap::new();
     for rows in by_key.into_values() {
-        lines.entry(rows.first().map_or(Past::Fresh, past)).or_default().push(rows);
+        lines.entry(rows.first().map_or(Past::Fresh, &past)).or_default().push(rows);
     }
     let unordered = by_exchange.into_iter().map(|((_, past), rows)| (past, rows, false));
     let ordered = lines.into_iter().map(|(past, rows)| (past, rows, true));
@@ -141,19 +144,22 @@ pub(super) mod tests {
             row(8, "b", Some("m"), 0, 0),
             row(9, "a", None, 0, 0),
         ];
-        assert_eq!(shown(&parts(claimed, 500)), [":1,9", ":3", ":2", "o:4,5,6", "o:7,8"]);
+        assert_eq!(shown(&parts(claimed.clone(), 500, |_| false)), [":1,9", ":3", ":2", "o:4,5,6", "o:7,8"]);
+        let silent = |row: &ClaimedRow| ["9", "6"].contains(&row.event_id.as_str());
+        assert_eq!(shown(&parts(claimed, 500, silent)), [":1", ":3", ":9", ":2", "o:4,5", "o:7,8", "o:6"]);
     }
 
     #[test]
     fn what_nobody_knows_of_is_halved_down_to_single_rows() {
         let claimed = |unknown| (0..8).map(|id| row(id, "a", None, 0, unknown)).collect::<Vec<_>>();
-        let sizes = |unknown| parts(claimed(unknown), 8).iter().map(|part| part.rows.len()).collect::<Vec<_>>();
+        let sizes =
+            |unknown| parts(claimed(unknown), 8, |_| false).iter().map(|part| part.rows.len()).collect::<Vec<_>>();
         assert_eq!(sizes(0), [8]);
         assert_eq!(sizes(1), [4, 4]);
         assert_eq!(sizes(2), [2, 2, 2, 2]);
         assert_eq!(sizes(3), [1; 8]);
         assert_eq!(sizes(i32::MAX), [1; 8]);
-        let suspect = |unknown| parts(claimed(unknown), 8).iter().all(|part| part.suspect);
+        let suspect = |unknown| parts(claimed(unknown), 8, |_| false).iter().all(|part| part.suspect);
         assert!(!suspect(1) && suspect(2));
     }
 }

@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::broker::rabbitmq::connection::{Link, LinkState};
+use crate::broker::topology::qualified;
 use crate::outbox::{ClaimLimits, Claimed, ClaimedRow};
 use crate::relay::batch::parts;
 use crate::relay::hint::Hint;
@@ -69,7 +70,11 @@ async fn claim_once<DB: Store>(relay: &Relay<DB>, claim: &str, limits: ClaimLimi
 
 fn batches<DB: Store>(relay: &Relay<DB>, claimed: Vec<ClaimedRow>, claim: &Arc<str>) -> Vec<Batch> {
     let claimed_at = Instant::now();
-    parts(claimed, relay.config.batch)
+    let silent = |row: &ClaimedRow| {
+        let exchange = qualified(relay.config.namespace.as_deref(), &row.exchange);
+        relay.destinations.is_silent(&exchange, &row.routing_key)
+    };
+    parts(claimed, relay.config.batch, silent)
         .into_iter()
         .map(|part| {
             let bytes = part.rows.iter().map(|row| row.payload.len()).sum();

@@ -16,6 +16,12 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Keys may be as many as there are rows written by hand; what is forgotten is asked again.
 const MOST: usize = 10_000;
 
+/// How long others leave a destination alone that is being asked.
+pub(super) const ASKING: Duration = Duration::from_secs(5);
+/// A queue whose replicas have no majority neither takes a message nor refuses it.
+pub(super) const SILENT: &str =
+    "the broker gave no answer in time (no confirm): a queue that wants it may have no majority of its replicas";
+
 /// How often it refused, until when it is left alone, and why.
 type Refusals = (u32, Instant, &'static str);
 
@@ -34,6 +40,21 @@ impl Destinations {
         let (_, until, why) = known.get(&(exchange.to_owned(), routing_key.to_owned()))?;
         let rest = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())?;
         Some((rest, why))
+    }
+
+    /// Whether the destination gave no answer at all the last time: it is asked with one event, and by one channel at a time.
+    pub(crate) fn is_silent(&self, exchange: &str, routing_key: &str) -> bool {
+        let known = self.known();
+        // Asked for each event, like the above.
+        !known.is_empty()
+            && known.get(&(exchange.to_owned(), routing_key.to_owned())).is_some_and(|(_, _, why)| *why == SILENT)
+    }
+
+    /// A silent destination is being asked: the others leave it alone meanwhile.
+    pub(crate) fn ask(&self, exchange: &str, routing_key: &str) {
+        if let Some((_, until, _)) = self.known().get_mut(&(exchange.to_owned(), routing_key.to_owned())) {
+            *until = Instant::now() + ASKING;
+        }
     }
 
     /// What an exchange said of a batch: the key of each event, and whether it was taken; `why` is for those that were not. Returns how long the

@@ -117,6 +117,9 @@ pub(crate) struct Relay<DB: Store> {
     /// Who publishes reads it; who looks for the row that closes connections writes it: nobody else may be on the connection then.
     #[cfg(feature = "rabbitmq")]
     pub(crate) alone: tokio::sync::RwLock<()>,
+    /// One channel at a time waits for a destination that may not answer.
+    #[cfg(feature = "rabbitmq")]
+    pub(crate) asking: tokio::sync::Mutex<()>,
     /// Where it tells of events that are held or Failed.
     pub(crate) held: Tell,
     /// Whether the relay sleeps, to be told to those who enqueue.
@@ -155,6 +158,8 @@ impl<DB: Store> Relay<DB> {
             ear,
             #[cfg(feature = "rabbitmq")]
             alone: tokio::sync::RwLock::new(()),
+            #[cfg(feature = "rabbitmq")]
+            asking: tokio::sync::Mutex::new(()),
             stop,
         })
     }

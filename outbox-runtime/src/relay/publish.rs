@@ -18,6 +18,7 @@ use crate::broker::rabbitmq::publish::{BatchEnd, Item, Verdict, publish_batch};
 use crate::broker::rabbitmq::{RabbitError, answered, declare};
 use crate::broker::topology::qualified;
 use crate::outbox::{ClaimedRow, Fate, Settlement};
+use crate::relay::destination::{ASKING, SILENT};
 use crate::relay::fate::{Word, fate};
 use crate::relay::line::Lines;
 use crate::relay::record::{Told, record};
@@ -67,6 +68,9 @@ fn settlement(row: &ClaimedRow, claim: &str, fate: Fate) -> Settlement {
     Settlement { event_id: row.event_id.clone(), claim_id: claim.to_owned(), fate }
 }
 
+/// A row, by its place among those that are offered together, and what is sent of it.
+type Ready = (usize, Outgoing);
+
 struct Publisher<'r, DB: Store> {
     relay: &'r Relay<DB>,
     link: &'r Link,
@@ -106,19 +110,55 @@ impl<DB: Store> Publisher<'_, DB> {
 
     /// What is known of each row after all its tries in this batch.
     async fn words(&mut self, rows: &[&ClaimedRow], exchange: &str, suspect: bool) -> Vec<Word> {
+        let relay = self.relay;
         let mut words: Vec<Option<Word>> = vec![None; rows.len()];
         let mut ready = Vec::with_capacity(rows.len());
+        let mut silent: BTreeMap<&str, Vec<Ready>> = BTreeMap::new();
         for (index, row) in rows.iter().enumerate() {
             if let Some((rest, why)) = self.relay.destinations.backing_off(exchange, &row.routing_key) {
                 words[index] = Some(not_taken(rest, why, exchange, &row.routing_key));
                 continue;
             }
             match outgoing(row, exchange) {
+                Ok(outgoing) if relay.destinations.is_silent(exchange, &row.routing_key) => {
+                    silent.entry(&row.routing_key).or_default().push((index, outgoing));
+                }
                 Ok(outgoing) => ready.push((index, outgoing)),
                 Err(unsendable) => words[index] = Some(Word::Refused(unsendable.0)),
             }
         }
-        let mut parts = vec![ready];
+        self.offer(vec![ready], rows, exchange, suspect, &mut words).await;
+        // One event for each destination that gave no answer, and the others only when it gives one.
+        for (key, mut asked) in silent {
+            let mut others = asked.split_off(1);
+            match relay.asking.try_lock() {
+                Ok(_alone) => {
+                    relay.destinations.ask(exchange, key);
+                    self.offer(vec![asked], rows, exchange, false, &mut words).await;
+                }
+                Err(_) => others.append(&mut asked),
+            }
+            if relay.destinations.is_silent(exchange, key) {
+                let rest = relay.destinations.backing_off(exchange, key).map_or(ASKING, |(rest, _)| rest);
+                for (index, _) in others {
+                    words[index] = Some(not_taken(rest, SILENT, exchange, key));
+                }
+            } else {
+                self.offer(vec![others], rows, exchange, false, &mut words).await;
+            }
+        }
+        words.into_iter().map(|word| word.unwrap_or_else(|| Word::Unknown("not published".to_owned()))).collect()
+    }
+
+    /// Publishes these parts, one after the other, and notes what is known of each row.
+    async fn offer(
+        &mut self,
+        mut parts: Vec<Vec<Ready>>,
+        rows: &[&ClaimedRow],
+        exchange: &str,
+        suspect: bool,
+        words: &mut [Option<Word>],
+    ) {
         let mut declared = false;
         // The connection was closed under these rows: by one of them, or by what another channel sent at the same time.
         let mut suspect = suspect;
@@ -129,7 +169,7 @@ impl<DB: Store> Publisher<'_, DB> {
             if part.len() > 1 && !self.relay.proven.has(exchange) {
                 parts.push(part.split_off(1));
             }
-            let mut say = |part: &[(usize, Outgoing)], word: &dyn Fn(&str) -> Word| {
+            let mut say = |part: &[Ready], word: &dyn Fn(&str) -> Word| {
                 for (index, outgoing) in part {
                     words[*index] = Some(word(outgoing.routing_key.as_str()));
                 }
@@ -158,11 +198,14 @@ impl<DB: Store> Publisher<'_, DB> {
                 .collect();
             let started = Instant::now();
             let end = publish_batch(&channel, &items, self.relay.config.confirm).await;
-            if matches!(end, BatchEnd::Decided(_)) {
-                self.relay.proven.answers(exchange);
-            } else {
-                self.channel = None;
-                self.relay.proven.doubt(exchange);
+            match end {
+                BatchEnd::Decided(_) => self.relay.proven.answers(exchange),
+                // Who keeps silent is a queue, not the exchange.
+                BatchEnd::Silent { .. } => self.channel = None,
+                _ => {
+                    self.channel = None;
+                    self.relay.proven.doubt(exchange);
+                }
             }
             match end {
                 BatchEnd::Decided(verdicts) => {
@@ -227,6 +270,14 @@ impl<DB: Store> Publisher<'_, DB> {
                     say(&part, &word);
                     parts.drain(..).for_each(|rest| say(&rest, &word));
                 }
+                // The destinations of which nothing came are left alone. Of the others nothing is known either: a return may be missing with a confirm.
+                BatchEnd::Silent { confirmed } => {
+                    let keys = part.iter().map(|(index, _)| rows[*index].routing_key.as_str());
+                    self.relay.destinations.answered(exchange, keys.zip(confirmed), SILENT);
+                    say(&part, &|key| {
+                        Word::Unknown(format!("not confirmed in time: exchange {exchange:?}, routing key {key:?}"))
+                    });
+                }
                 BatchEnd::Lost(reason) => {
                     let word =
                         |key: &str| Word::Unknown(format!("{reason}: exchange {exchange:?}, routing key {key:?}"));
@@ -235,7 +286,6 @@ impl<DB: Store> Publisher<'_, DB> {
                 }
             }
         }
-        words.into_iter().map(|word| word.unwrap_or_else(|| Word::Unknown("not published".to_owned()))).collect()
     }
 
     /// The channel of this publisher, on the current connection; waits a little for one that is being made.

@@ -4,7 +4,7 @@
 //! It reads the frames of AMQP 0-9-1. A publish that is answered here never reaches the broker, which numbers the later ones of the channel
 //! differently than the client: the numbers of its confirms are translated.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -104,6 +104,25 @@ impl PublishFaults {
 struct Numbers {
     sent: u64,
     passed: Vec<u64>,
+    /// The broker's numbers that it has not answered.
+    open: BTreeSet<u64>,
+}
+
+impl Numbers {
+    /// The next message of the client goes on to the broker.
+    fn pass(&mut self) {
+        self.passed.push(self.sent);
+        self.open.insert(self.passed.len() as u64);
+    }
+
+    /// The client's numbers that an answer of the broker is for. One for all up to a number is taken apart: a message between them may have
+    /// been kept from the broker.
+    fn answered(&mut self, number: u64, multiple: bool) -> Vec<u64> {
+        let first = if multiple { 0 } else { number };
+        let answered: Vec<u64> = self.open.range(first..=number).copied().collect();
+        self.open.retain(|number| !answered.contains(number));
+        answered.into_iter().filter_map(|number| self.passed.get(number as usize - 1).copied()).collect()
+    }
 }
 
 struct Frame {
@@ -169,13 +188,18 @@ async fn serve(
             while let Ok(mut frame) = Frame::read(&mut server_in).await {
                 if matches!(frame.method(), Some(ACK | NACK)) {
                     let number = u64::from_be_bytes(frame.bytes[11..19].try_into().unwrap());
-                    let of_client = {
-                        let numbers = numbers.lock().unwrap();
-                        let known =
-                            numbers.get(&frame.channel).and_then(|n| n.passed.get(number as usize - 1).copied());
-                        known.unwrap_or(number)
+                    let multiple = frame.bytes[19] & 1 == 1;
+                    let of_client = match numbers.lock().unwrap().get_mut(&frame.channel) {
+                        Some(numbers) => numbers.answered(number, multiple),
+                        None => Vec::new(),
                     };
-                    frame.bytes[11..19].copy_from_slice(&of_client.to_be_bytes());
+                    frame.bytes[19] &= !1;
+                    let one = std::mem::take(&mut frame.bytes);
+                    for number in of_client {
+                        let mut one = one.clone();
+                        one[11..19].copy_from_slice(&number.to_be_bytes());
+                        frame.bytes.extend(one);
+                    }
                 }
                 if client_out.lock().await.write_all(&frame.bytes).await.is_err() {
                     return;
@@ -216,8 +240,7 @@ async fn serve(
                         let numbers = numbers.entry(frame.channel).or_default();
                         numbers.sent += 1;
                         if dice >= rates.nack {
-                            let number = numbers.sent;
-                            numbers.passed.push(number);
+                            numbers.pass();
                         }
                         numbers.sent
                     };

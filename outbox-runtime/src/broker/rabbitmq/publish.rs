@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use lapin::options::BasicPublishOptions;
 use lapin::{Channel, Confirmation, PublisherConfirm};
+use tokio::time::Instant;
 
 use super::message::Outgoing;
 use super::reply;
@@ -46,8 +47,13 @@ pub(crate) enum BatchEnd {
     /// The broker closed something, and the client cannot read why; the connection is gone with it. RabbitMQ cuts its texts after 252 bytes, also
     /// within a character, and a text has the names of the exchange, the vhost and the user.
     Unreadable,
-    /// The connection was lost, or the deadline passed: nothing is known of any event.
+    /// The connection was lost: nothing is known of any event.
     Lost(String),
+    /// The deadline passed. Nothing is known of any event; whether each one's own confirm came tells who keeps silent.
+    Silent {
+        /// In the order of the events.
+        confirmed: Vec<bool>,
+    },
 }
 
 /// What one confirm said.
@@ -82,13 +88,17 @@ pub(crate) fn decide(ids: &[&str], confirms: &[Confirm], returns: &HashMap<Strin
 
 /// Publishes a batch on a channel in confirm mode that nobody else uses. After any end but [`BatchEnd::Decided`] the channel must be dropped.
 pub(crate) async fn publish_batch(channel: &Channel, items: &[Item<'_>], deadline: Duration) -> BatchEnd {
-    match tokio::time::timeout(deadline, publish_and_collect(channel, items)).await {
+    let deadline = Instant::now() + deadline;
+    match tokio::time::timeout_at(deadline + COLLECTING, publish_and_collect(channel, items, deadline)).await {
         Ok(end) => end,
-        Err(_) => BatchEnd::Lost(format!("not confirmed within {} s", deadline.as_secs())),
+        Err(_) => BatchEnd::Lost("the connection took nothing until the deadline for confirms".to_owned()),
     }
 }
 
-async fn publish_and_collect(channel: &Channel, items: &[Item<'_>]) -> BatchEnd {
+/// How long it may take to look which confirms have come when their deadline has passed.
+const COLLECTING: Duration = Duration::from_millis(500);
+
+async fn publish_and_collect(channel: &Channel, items: &[Item<'_>], deadline: Instant) -> BatchEnd {
     let mut pending: Vec<PublisherConfirm> = Vec::with_capacity(items.len());
     for item in items {
         let sent = channel
@@ -117,8 +127,14 @@ async fn publish_and_collect(channel: &Channel, items: &[Item<'_>]) -> BatchEnd 
     let mut confirms = Vec::with_capacity(items.len());
     let mut returns = HashMap::new();
     let mut failure: Option<BatchEnd> = None;
+    let mut late = false;
     for confirm in pending {
-        let (confirm, returned) = match confirm.await {
+        let Ok(confirm) = tokio::time::timeout_at(deadline, confirm).await else {
+            late = true;
+            confirms.push(Confirm::Missing);
+            continue;
+        };
+        let (confirm, returned) = match confirm {
             Ok(Confirmation::Ack(returned)) => (Confirm::Ack, returned),
             Ok(Confirmation::Nack(returned)) => (Confirm::Nack, returned),
             Ok(Confirmation::NotRequested) => (Confirm::Missing, None),
@@ -144,6 +160,9 @@ async fn publish_and_collect(channel: &Channel, items: &[Item<'_>]) -> BatchEnd 
     }
     if let Some(end) = failure {
         return end;
+    }
+    if late {
+        return BatchEnd::Silent { confirmed: confirms.iter().map(|confirm| *confirm != Confirm::Missing).collect() };
     }
     let ids: Vec<&str> = items.iter().map(|item| item.event_id).collect();
     BatchEnd::Decided(decide(&ids, &confirms, &returns))

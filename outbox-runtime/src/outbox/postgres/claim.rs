@@ -78,8 +78,8 @@ pub(crate) async fn claim(
 fn decode(row: &PgRow) -> Result<ClaimedRow, sqlx::Error> {
     let mut defect = None;
     let headers: String = row.try_get("headers")?;
-    let headers: HeaderMap = serde_json::from_str(&headers).unwrap_or_else(|error| {
-        defect = Some(format!("its headers cannot be read: {error}"));
+    let headers: HeaderMap = serde_json::from_str(&headers).unwrap_or_else(|_| {
+        defect = Some("its headers are not a JSON object".to_owned());
         HeaderMap::new()
     });
     let mut time = |column: &str| -> Result<DateTime<Utc>, sqlx::Error> {

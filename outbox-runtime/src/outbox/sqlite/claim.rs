@@ -97,8 +97,8 @@ pub(crate) async fn defer(
 /// Nothing that a producer in plain SQL may have written fails: one row would stop the relay for ever.
 fn decode(row: &SqliteRow) -> Result<ClaimedRow, sqlx::Error> {
     let mut defect = None;
-    let headers: HeaderMap = serde_json::from_str(&text(row, "headers")?).unwrap_or_else(|error| {
-        defect = Some(format!("its headers cannot be read: {error}"));
+    let headers: HeaderMap = serde_json::from_str(&text(row, "headers")?).unwrap_or_else(|_| {
+        defect = Some("its headers are not a JSON object".to_owned());
         HeaderMap::new()
     });
     let enqueued: i64 = row.try_get("enqueued_at")?;

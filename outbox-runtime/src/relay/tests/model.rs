@@ -166,7 +166,7 @@ impl<DB: Table> Model<DB> {
             return Ok(());
         }
         self.claimed.extend(claimed.iter().map(|row| row.event_id.clone()));
-        let parts = parts(claimed, 500)
+        let parts = parts(claimed, 500, |_| false)
             .into_iter()
             .map(|part| {
                 let lines = Lines::new(&part.rows, part.ordered && self.mistake != Some(Mistake::KeepsNoLine));

@@ -191,3 +191,36 @@ async fn a_full_queue_delays_its_own_routing_key_only() {
     assert_eq!(tally(&all).len(), sent);
     runtime.shutdown().await;
 }
+
+/// R3: a queue whose replicas have no majority answers nothing at all. What is for it waits; other keys of the same exchange are not stopped by it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_never_answers_stops_nobody_else() {
+    let world = World::new().await;
+    let wire = world.wire().await;
+    tap(&wire, "orders", "orders.events", "#").await;
+    let faults = PublishFaults::to(world.vhost.url(), Rates::default()).await;
+    faults.swallow("order.unwanted");
+    let lease = (Duration::from_secs(10), Duration::from_secs(3));
+    let builder = builder(world.db.url(), faults.url(), []).role(Role::Relay).lease(lease.0, lease.1);
+    let runtime = builder.start().await.unwrap();
+    commit(&world.db, orders(0, 10)).await;
+    rows(&world.db, "status = 'Published'", 10, SOON).await;
+    commit(&world.db, (0..200).map(|n| Unwanted { order_id: n.to_string() }.draft())).await;
+    let begun = Instant::now();
+    let mut sent = 10;
+    while begun.elapsed() < Duration::from_secs(25) {
+        commit(&world.db, orders(sent, sent + 10)).await;
+        sent += 10;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let published = world.db.count("outbox_messages", "status = 'Published'").await;
+    let slow = "SELECT (extract(epoch FROM max(coalesce(published_at, now()) - enqueued_at)) * 1000)::bigint FROM outbox_messages WHERE event_type = 'order.created'
+                AND enqueued_at > now() - interval '15 seconds'";
+    let slowest = world.db.number(slow).await;
+    println!("{published} of {sent} published; the slowest of the last 15 s took {slowest} ms");
+    assert!(slowest < 3_000, "{slowest} ms");
+    assert_eq!(world.db.count("outbox_messages", "attempt_count > 0").await, 0, "nobody spends anything");
+    faults.cure();
+    rows(&world.db, "status = 'Published'", sent + 200, Duration::from_secs(60)).await;
+    runtime.shutdown().await;
+}
