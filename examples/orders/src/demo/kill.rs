@@ -16,8 +16,11 @@ const SEARCH: Duration = Duration::from_secs(20);
 /// Kills the service while `busy` is true of its work.
 ///
 /// It is frozen before anybody looks: what is found is then what the kill interrupts, not what had been going on a little earlier.
+///
+/// The one `beside` it is frozen meanwhile: where both share a database, its relay does the other's work within milliseconds.
 pub(crate) async fn while_busy(
     service: &mut Service,
+    mut beside: Option<&mut Service>,
     database: &Database,
     world: &World,
     busy: fn(&InFlight) -> bool,
@@ -25,10 +28,19 @@ pub(crate) async fn while_busy(
     let start = Instant::now();
     while start.elapsed() < SEARCH {
         service.freeze()?;
+        if let Some(beside) = &mut beside {
+            beside.freeze()?;
+        }
         statements_end(database).await?;
         let found = InFlight::now(world).await?;
-        if busy(&found) {
+        let busy = busy(&found);
+        if busy {
             service.kill();
+        }
+        if let Some(beside) = &mut beside {
+            beside.thaw()?;
+        }
+        if busy {
             say(format_args!("killed the {} (SIGKILL) with work in flight: {found}", service.name));
             return Ok(());
         }

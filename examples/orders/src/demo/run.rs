@@ -102,11 +102,12 @@ impl<'a> Services<'a> {
         orders: usize,
     ) -> anyhow::Result<()> {
         accepted.wait_for(|accepted| *accepted >= orders / 4).await?;
-        kill::while_busy(&mut self.order.service, &world.orders, world, |work| work.unpublished > 0).await?;
+        let beside = Some(&mut self.inventory.service);
+        kill::while_busy(&mut self.order.service, beside, &world.orders, world, |work| work.unpublished > 0).await?;
         self.order.start().await?;
         say("the order-service is up again");
         accepted.wait_for(|accepted| *accepted >= orders / 2).await?;
-        kill::while_busy(&mut self.inventory.service, &world.inventory, world, |work| {
+        kill::while_busy(&mut self.inventory.service, None, &world.inventory, world, |work| {
             work.unreserved > 0 && work.claimed != Some(0)
         })
         .await?;

@@ -1,0 +1,3 @@
+fn main() {
+    let _ = outbox::Runtime::builder().on_alert(|alert: outbox::Alert| async move { alert.to_string().len() });
+}
