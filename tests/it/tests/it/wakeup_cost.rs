@@ -1,4 +1,4 @@
-//! What R5 costs: nobody notifies unless a relay sleeps, and one that sleeps asks for little.
+//! What R5 costs (F41: a NOTIFY in each transaction makes all commits wait for each other): nobody notifies unless a relay sleeps, and one that sleeps asks for little.
 
 use std::time::{Duration, Instant};
 
