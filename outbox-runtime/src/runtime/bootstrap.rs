@@ -96,6 +96,9 @@ pub(super) struct Connections {
     /// Queues of the database that are claimed from.
     #[cfg(feature = "postgres")]
     pub(super) queues: u32,
+    /// How long a statement of the relay may take.
+    #[cfg(feature = "postgres")]
+    pub(super) statement: std::time::Duration,
 }
 
 impl Checked {
@@ -107,6 +110,8 @@ impl Checked {
                 Some(crate::Broker::Database) => u32::try_from(self.plans.len()).unwrap_or(u32::MAX),
                 _ => 0,
             },
+            #[cfg(feature = "postgres")]
+            statement: crate::runtime::setup::statement_deadline(&self.builder),
         }
     }
 
@@ -160,6 +165,7 @@ impl Checked {
             own_pool: pools.own,
             relay_pool: pools.relay,
             listen,
+            own_sessions: pools.own_sessions,
             room: pools.room,
             shown: pools.shown,
             #[cfg(feature = "rabbitmq")]

@@ -1,5 +1,8 @@
 //! The pools of one runtime.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use sqlx::Pool;
 
 use crate::store::Store;
@@ -14,6 +17,8 @@ pub(super) struct Pools<DB: Store> {
     pub(super) relay: Pool<DB>,
     /// What is tried, for messages: no password.
     pub(super) shown: String,
+    /// Whether a session of the relay's pool is nobody else's, so that settings of it may be changed; known once the database was looked at.
+    pub(super) own_sessions: Arc<AtomicBool>,
     /// How many handlers may run at the same time so that a connection is left for what they and the engine need beside; `None` if no number
     /// of them takes the last one.
     pub(super) room: Option<u32>,

@@ -1,10 +1,12 @@
 //! Pools on PostgreSQL.
 
 use std::str::FromStr as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sqlx::Postgres;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, Postgres};
 
 use crate::error::StartProblem;
 use crate::runtime::Database;
@@ -49,10 +51,11 @@ pub(super) fn pools(database: Database, connections: Connections) -> Result<Pool
     };
     let options = PgConnectOptions::clone(&service.connect_options());
     let shown = shown(&options);
-    let relay = own_pool(RELAY_CONNECTIONS + connections.queues.min(QUEUE_CONNECTIONS))
-        .connect_lazy_with(options.application_name("outbox relay"));
+    let own_sessions = Arc::new(AtomicBool::new(false));
+    let relay =
+        relay_pool(connections, Arc::clone(&own_sessions)).connect_lazy_with(options.application_name("outbox relay"));
     let room = room(service.options().get_max_connections(), connections.handlers);
-    Ok(Pools { service, own, relay, shown, room })
+    Ok(Pools { service, own, relay, shown, own_sessions, room })
 }
 
 /// How many handlers a pool of that size has room for; `None`: for all of them. If they had every connection, one that asks the pool for a second one
@@ -75,6 +78,27 @@ fn own_pool(connections: u32) -> PgPoolOptions {
                 Ok(())
             })
         })
+}
+
+/// The relay's statements are planned each time for the table as it is, and through its indexes: a plan that was made while the table was small reads
+/// all of it later, for as long as the session lives. And what the relay has given up ends on the server too, shortly before: abandoned, a
+/// statement would keep its locks, and the next try would wait for them.
+fn relay_pool(connections: Connections, own_sessions: Arc<AtomicBool>) -> PgPoolOptions {
+    let timeout = (connections.statement * 9 / 10).as_millis().max(1);
+    let settings: Arc<str> = format!(
+        "SET plan_cache_mode = force_custom_plan; SET enable_seqscan = off; SET jit = off; SET statement_timeout = {timeout}"
+    )
+    .into();
+    own_pool(RELAY_CONNECTIONS + connections.queues.min(QUEUE_CONNECTIONS)).after_connect(move |connection, _| {
+        let settings = own_sessions.load(Ordering::Acquire).then(|| Arc::clone(&settings));
+        Box::pin(async move {
+            sqlx::raw_sql(READ_COMMITTED).execute(&mut *connection).await?;
+            if let Some(settings) = settings {
+                sqlx::raw_sql(AssertSqlSafe(settings.as_ref().to_owned())).execute(connection).await?;
+            }
+            Ok(())
+        })
+    })
 }
 
 /// `host:port/database` of what is tried, for messages.

@@ -1,5 +1,7 @@
 //! What must be true of the database before anything runs: reachable, up to date, and used with the same kind of broker as before.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sqlx::Pool;
@@ -30,6 +32,8 @@ pub(super) struct Prepare<DB: Store> {
     pub(super) owns: bool,
     /// Where published rows are moved to by this runtime.
     pub(super) archive: Option<ArchiveTable>,
+    /// To be told whether sessions are the runtime's own.
+    pub(super) own_sessions: Arc<AtomicBool>,
     pub(super) shown: String,
 }
 
@@ -119,7 +123,10 @@ impl<DB: Store> Prepare<DB> {
         options: &<DB::Connection as sqlx::Connection>::Options,
     ) -> Result<(), Unprepared> {
         match DB::pooling(fresh, options).await.map_err(|error| self.unusable(&error))? {
-            Pooling::Sessions => Ok(()),
+            Pooling::Sessions => {
+                self.own_sessions.store(true, Ordering::Release);
+                Ok(())
+            }
             Pooling::Transactions => {
                 tracing::info!(database = %self.shown, "the database is behind a transaction pooler; prepared statements survive it, and wake-ups by LISTEN are not relied on");
                 Ok(())

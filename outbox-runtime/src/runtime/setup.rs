@@ -1,6 +1,9 @@
 //! What was checked at start, and what the relay and the broker need of it. Pure.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use sqlx::{Connection, Pool};
 
@@ -26,6 +29,8 @@ pub(super) struct Setup<DB: Store> {
     pub(super) relay_pool: Pool<DB>,
     /// Where to listen, if not where the pool connects.
     pub(super) listen: Option<<DB::Connection as Connection>::Options>,
+    /// To be told whether sessions of the relay's pool are nobody else's.
+    pub(super) own_sessions: Arc<AtomicBool>,
     /// How many handlers may run at the same time, over all consumers; `None`: all.
     pub(super) room: Option<u32>,
     /// `user@host:port/database`.
@@ -49,7 +54,7 @@ pub(super) fn relay_config(builder: &RuntimeBuilder, instance: &str) -> RelayCon
         poll: builder.poll_interval,
         retention: expiry(&builder.retention),
         delete_published: builder.retention.deletes_at_once(),
-        statement: STATEMENT.min(builder.lease / 2),
+        statement: statement_deadline(builder),
     }
 }
 
@@ -68,6 +73,11 @@ pub(super) fn archive(retention: &Retention) -> Option<ArchiveTable> {
         RetentionPlan::Archive { table, .. } => ArchiveTable::parse(table).ok(),
         RetentionPlan::Keep(_) | RetentionPlan::Delete => None,
     }
+}
+
+/// How long a statement of the relay may take.
+pub(super) fn statement_deadline(builder: &RuntimeBuilder) -> Duration {
+    STATEMENT.min(builder.lease / 2)
 }
 
 pub(super) fn topology<DB: Store>(setup: &Setup<DB>) -> Topology {

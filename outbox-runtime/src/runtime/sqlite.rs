@@ -1,6 +1,7 @@
 //! Pools on SQLite.
 
 use std::str::FromStr as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Sqlite;
@@ -72,6 +73,7 @@ pub(super) fn pools(database: Database) -> Result<Pools<Sqlite>, StartProblem> {
         own: true,
         relay: pool(RELAY_CONNECTIONS),
         shown: format!("SQLite file {name:?}"),
+        own_sessions: Arc::default(),
         room: None,
     })
 }

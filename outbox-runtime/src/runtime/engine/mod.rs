@@ -192,6 +192,7 @@ impl<DB: Store> Running<DB> {
             moved_from: builder.moved_from.as_ref().map(crate::Broker::kind),
             owns: builder.role.relays() || builder.role.consumes(),
             archive: archive(&builder.retention).filter(|_| builder.role.relays()),
+            own_sessions: setup.own_sessions,
             shown: setup.shown,
         };
         let engine = thread.handle().clone();

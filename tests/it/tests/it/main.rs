@@ -9,6 +9,7 @@ mod admin;
 mod big_table;
 mod body_sizes;
 mod broker_restarts;
+mod burst;
 mod cancelled_callers;
 mod cancelling;
 mod causality;
