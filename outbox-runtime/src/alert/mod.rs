@@ -46,6 +46,16 @@ pub enum Alert {
         /// Why.
         error: String,
     },
+    /// A destination takes no event: a queue is full, or gives no answer. Its events wait and spend nothing. Told when it begins, by each relay.
+    #[non_exhaustive]
+    DestinationRefuses {
+        /// The exchange, with the namespace.
+        exchange: String,
+        /// The routing key.
+        routing_key: String,
+        /// What the broker said, or that it said nothing.
+        problem: String,
+    },
     /// A message cannot be handled and waits in `parked_messages` until a person acts.
     #[non_exhaustive]
     MessageDead {
@@ -102,6 +112,7 @@ impl Alert {
         match self {
             Self::EventFailed { .. } => "event_failed",
             Self::EventHeld { .. } => "event_held",
+            Self::DestinationRefuses { .. } => "destination_refuses",
             Self::MessageDead { .. } => "message_dead",
             Self::Unreadable { .. } => "unreadable",
             Self::BrokerEntity { .. } => "broker_entity",
@@ -122,6 +133,9 @@ impl fmt::Display for Alert {
             }
             Self::EventHeld { event_id, event_type, exchange, error, .. } => {
                 write!(f, "event {event_id} ({event_type}) for {exchange} is held: {error}")
+            }
+            Self::DestinationRefuses { exchange, routing_key, problem } => {
+                write!(f, "nothing is taken for exchange {exchange:?} and routing key {routing_key:?}: {problem}")
             }
             Self::MessageDead { consumer, event_id, reason, error } => {
                 let (id, error) =

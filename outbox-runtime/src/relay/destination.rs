@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::alert::{Alert, Alerts};
 use crate::backoff;
 
 const FIRST: Duration = Duration::from_millis(500);
@@ -22,14 +23,35 @@ pub(super) const ASKING: Duration = Duration::from_secs(5);
 pub(super) const SILENT: &str =
     "the broker gave no answer in time (no confirm): a queue that wants it may have no majority of its replicas";
 
-/// How often it refused, until when it is left alone, and why.
-type Refusals = (u32, Instant, &'static str);
+/// How often somebody is told of a destination that goes on taking nothing.
+const TELLING: Duration = Duration::from_secs(60);
+
+/// A destination that takes nothing.
+#[derive(Debug)]
+struct Refusals {
+    /// How often it refused.
+    count: u32,
+    /// Until when it is left alone.
+    until: Instant,
+    why: &'static str,
+    /// When somebody was told of it.
+    told: Instant,
+}
+
+type Known = HashMap<(String, String), Refusals>;
 
 /// Back-off by exchange and routing key.
 #[derive(Debug, Default)]
-pub(crate) struct Destinations(Mutex<HashMap<(String, String), Refusals>>);
+pub(crate) struct Destinations {
+    known: Mutex<Known>,
+    alerts: Alerts,
+}
 
 impl Destinations {
+    pub(super) fn new(alerts: Alerts) -> Self {
+        Self { known: Mutex::default(), alerts }
+    }
+
     /// How long the destination still backs off, and why.
     pub(crate) fn backing_off(&self, exchange: &str, routing_key: &str) -> Option<(Duration, &'static str)> {
         let known = self.known();
@@ -37,9 +59,9 @@ impl Destinations {
         if known.is_empty() {
             return None;
         }
-        let (_, until, why) = known.get(&(exchange.to_owned(), routing_key.to_owned()))?;
-        let rest = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())?;
-        Some((rest, why))
+        let refusals = known.get(&(exchange.to_owned(), routing_key.to_owned()))?;
+        let rest = refusals.until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero())?;
+        Some((rest, refusals.why))
     }
 
     /// Whether the destination gave no answer at all the last time: it is asked with one event, and by one channel at a time.
@@ -47,13 +69,13 @@ impl Destinations {
         let known = self.known();
         // Asked for each event, like the above.
         !known.is_empty()
-            && known.get(&(exchange.to_owned(), routing_key.to_owned())).is_some_and(|(_, _, why)| *why == SILENT)
+            && known.get(&(exchange.to_owned(), routing_key.to_owned())).is_some_and(|refusals| refusals.why == SILENT)
     }
 
     /// A silent destination is being asked: the others leave it alone meanwhile.
     pub(crate) fn ask(&self, exchange: &str, routing_key: &str) {
-        if let Some((_, until, _)) = self.known().get_mut(&(exchange.to_owned(), routing_key.to_owned())) {
-            *until = Instant::now() + ASKING;
+        if let Some(refusals) = self.known().get_mut(&(exchange.to_owned(), routing_key.to_owned())) {
+            refusals.until = Instant::now() + ASKING;
         }
     }
 
@@ -75,8 +97,11 @@ impl Destinations {
         let mut known = self.known();
         let mut waits = BTreeMap::new();
         for (routing_key, (taken, refused)) in by_key {
-            if taken && !known.is_empty() {
-                known.remove(&(exchange.to_owned(), routing_key.to_owned()));
+            if taken
+                && !known.is_empty()
+                && let Some(was) = known.remove(&(exchange.to_owned(), routing_key.to_owned()))
+            {
+                tracing::info!(exchange, routing_key, refusals = was.count, "a destination takes events again");
             }
             if !refused {
                 continue;
@@ -88,17 +113,40 @@ impl Destinations {
             if known.len() >= MOST {
                 known.clear();
             }
-            let refused =
-                known.entry((exchange.to_owned(), routing_key.to_owned())).or_insert((0, Instant::now(), why));
-            let delay = backoff::jitter(backoff::delay(FIRST, LONGEST, refused.0));
-            *refused = (refused.0.saturating_add(1), Instant::now() + delay, why);
+            let now = Instant::now();
+            let refusals = known.entry((exchange.to_owned(), routing_key.to_owned())).or_insert(Refusals {
+                count: 0,
+                until: now,
+                why,
+                told: now,
+            });
+            let delay = backoff::jitter(backoff::delay(FIRST, LONGEST, refusals.count));
+            let begins = refusals.count == 0;
+            (refusals.count, refusals.until, refusals.why) = (refusals.count.saturating_add(1), now + delay, why);
             waits.insert(routing_key, delay);
+            if begins || refusals.told.elapsed() >= TELLING {
+                refusals.told = now;
+                tracing::warn!(
+                    exchange,
+                    routing_key,
+                    why,
+                    refusals = refusals.count,
+                    "a destination takes nothing; its events wait and spend nothing"
+                );
+            }
+            if begins {
+                self.alerts.raise(|| Alert::DestinationRefuses {
+                    exchange: exchange.to_owned(),
+                    routing_key: routing_key.to_owned(),
+                    problem: why.to_owned(),
+                });
+            }
         }
         waits
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Refusals>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -148,7 +148,7 @@ impl<DB: Store> Relay<DB> {
             transport,
             window,
             #[cfg(feature = "rabbitmq")]
-            destinations: destination::Destinations::default(),
+            destinations: destination::Destinations::new(board.alerts().clone()),
             #[cfg(feature = "rabbitmq")]
             proven: proven::Proven::default(),
             held: Tell::new(board.alerts().clone()),

@@ -186,6 +186,13 @@ impl<DB: Store> Prepare<DB> {
         let problem = explain::database::<DB>(SETTING, &self.shown, error);
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
         // A statement that is there already, or not any more: a pooler under load that was not found out by its sessions.
+        if error.to_string().contains("statement pooling mode") {
+            return Unprepared::Never(StartProblem::new(
+                SETTING,
+                problem.problem,
+                "events are written in transactions: let the pooler give a session (pool_mode = session) or a transaction, or use a URL that goes to the server itself",
+            ));
+        }
         if let Some("42P05" | "26000") = code.as_deref() {
             return self.pooled(&format!("prepared statements do not survive it: {error}"));
         }

@@ -6,6 +6,7 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 
 use super::table::{text, to_amqp, to_json};
 use crate::event::Envelope;
+use crate::event::draft::MAX_BODY_BYTES;
 use crate::event::{HEADERS_BYTES, amqp_bytes};
 use crate::outbox::{ClaimedRow, own_header};
 use crate::raw::{Properties, RawMessage, wire};
@@ -31,6 +32,10 @@ pub(crate) struct Outgoing {
 pub(crate) fn outgoing(row: &ClaimedRow, exchange: &str) -> Result<Outgoing, Unsendable> {
     if let Some(defect) = &row.defect {
         return Err(Unsendable(defect.clone()));
+    }
+    // Checked at enqueue; a consumer of ours would not take it.
+    if row.payload.len() > MAX_BODY_BYTES {
+        return Err(Unsendable(format!("its body has {} bytes, the limit is {MAX_BODY_BYTES}", row.payload.len())));
     }
     // Checked at enqueue, without ours: this is for a row that somebody wrote by hand, whose frame would close the connection.
     let bytes = amqp_bytes(&row.headers);

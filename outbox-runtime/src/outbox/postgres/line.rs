@@ -82,12 +82,12 @@ placed AS MATERIALIZED (
     ) AS candidates WINDOW in_turn AS (ORDER BY turn, aggregate_type, aggregate_id, sequence, event_id)
 ),
 fitting AS MATERIALIZED (
-    SELECT o.event_id, o.aggregate_type, o.aggregate_id, o.sequence, placed.place",
+    SELECT o.event_id, o.aggregate_type, o.aggregate_id, o.sequence, o.payload_bytes, placed.place",
             $columns,
             "
     FROM due AS o JOIN placed USING (event_id) WHERE o.sequence IS NULL AND (total <= $2 OR place = 1) AND place <= $1
     UNION ALL
-    SELECT o.event_id, o.aggregate_type, o.aggregate_id, o.sequence, placed.place",
+    SELECT o.event_id, o.aggregate_type, o.aggregate_id, o.sequence, o.payload_bytes, placed.place",
             $columns,
             "
     FROM prefix AS o JOIN placed USING (event_id) WHERE (total <= $2 OR place = 1) AND place <= $1

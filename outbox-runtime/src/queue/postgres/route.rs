@@ -22,6 +22,8 @@ WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', t
 checked AS MATERIALIZED (
     SELECT fitting.*,
            CASE WHEN jsonb_typeof(headers) <> 'object' THEN 'its headers are not a JSON object'
+                WHEN payload_bytes > 16777216 AND octet_length(payload::text) > 16777216
+                THEN format('its body has %s bytes, the limit is 16777216', octet_length(payload::text))
                 WHEN NOT (occurred_at >= '0001-01-01' AND occurred_at < '10000-01-01') THEN 'its `occurred_at` is outside the years 1 to 9999'
                 WHEN NOT (enqueued_at >= '0001-01-01' AND enqueued_at < '10000-01-01') THEN 'its `enqueued_at` is outside the years 1 to 9999'
            END AS defect

@@ -6,6 +6,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, Row, SqliteConnection};
 
 use crate::broker::topic::matches;
+use crate::event::draft::MAX_BODY_BYTES;
 use crate::outbox::sqlite::{DUE, budget, defer, line, pull};
 use crate::queue::{RouteClaim, Routed, RoutedRow};
 use crate::store::sqlite::sql::{age, array, micros, now, text, time};
@@ -15,7 +16,7 @@ pub(crate) const READ: &str = concat!(
     "
 SELECT o.rowid AS number, o.event_id, o.aggregate_type, o.aggregate_id, CASE WHEN NOT o.skipped THEN o.sequence END AS sequence, o.event_type,
        o.exchange, o.routing_key, o.unroutable, o.attempt_count, o.max_attempts, o.max_age, o.on_failed, o.backoff_first, o.backoff_longest,
-       o.unknown_count, o.occurred_at, o.enqueued_at, CASE WHEN json_valid(o.headers) THEN json_type(o.headers) END AS headers_type, ",
+       o.unknown_count, o.occurred_at, o.enqueued_at, CASE WHEN json_valid(o.headers) THEN json_type(o.headers) END AS headers_type, octet_length(o.payload) AS bytes, ",
     now!(),
     " AS now
 FROM json_each(?1) AS j CROSS JOIN outbox_messages AS o ON o.rowid = j.value
@@ -133,9 +134,12 @@ fn queues<'b>(bindings: &'b Bindings, prefix: &str, row: &RoutedRow) -> BTreeSet
 fn decode(row: &SqliteRow) -> Result<Due, sqlx::Error> {
     let enqueued: i64 = row.try_get("enqueued_at")?;
     let headers: Option<String> = row.try_get("headers_type")?;
+    let bytes: i64 = row.try_get("bytes")?;
     let outside = |column: &str| Ok::<_, sqlx::Error>(time(row.try_get(column)?).is_none());
     let defect = if headers.as_deref() != Some("object") {
         Some("its headers are not a JSON object".to_owned())
+    } else if bytes > MAX_BODY_BYTES as i64 {
+        Some(format!("its body has {bytes} bytes, the limit is {MAX_BODY_BYTES}"))
     } else if outside("occurred_at")? {
         Some("its `occurred_at` is outside the years 1 to 9999".to_owned())
     } else if outside("enqueued_at")? {
