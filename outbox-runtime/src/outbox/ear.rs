@@ -23,6 +23,7 @@ pub struct Ear {
     listening: watch::Sender<bool>,
 }
 
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL notifies"))]
 impl Ear {
     /// An ear for these.
     pub(crate) fn new(wants: Vec<Heard>) -> Self {

@@ -8,6 +8,7 @@ use sqlx::{Connection, Pool};
 use crate::store::Store;
 
 /// Where a listener connects, and who speaks to it when it is tried.
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL notifies"))]
 pub struct ListenFrom<DB: Store> {
     /// The relay's pool.
     pub(crate) pool: Pool<DB>,
