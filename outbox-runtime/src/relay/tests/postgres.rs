@@ -38,7 +38,9 @@ fn server() -> PgConnectOptions {
 #[test]
 fn random_histories_on_postgres_keep_every_promise() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let name = format!("outbox_it_model_{}", ulid::Ulid::new().to_string().to_lowercase());
+    // As `tests/it` names its databases, whose sweep then finds what a killed run left.
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let name = format!("outbox_it_{now}_{}_model", std::process::id());
     let admin = runtime.block_on(async {
         let admin = PgPoolOptions::new().max_connections(1).connect_with(server()).await.unwrap();
         sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&admin).await.unwrap();
