@@ -72,7 +72,7 @@ fn batches<DB: Store>(relay: &Relay<DB>, claimed: Vec<ClaimedRow>, claim: &Arc<s
     let claimed_at = Instant::now();
     let silent = |row: &ClaimedRow| {
         let exchange = qualified(relay.config.namespace.as_deref(), &row.exchange);
-        relay.destinations.is_silent(&exchange, &row.routing_key)
+        relay.destinations.doubt(&exchange, &row.routing_key).is_some()
     };
     parts(claimed, relay.config.batch, silent)
         .into_iter()

@@ -23,6 +23,10 @@ pub(super) const ASKING: Duration = Duration::from_secs(5);
 pub(super) const SILENT: &str =
     "the broker gave no answer in time (no confirm): a queue that wants it may have no majority of its replicas";
 
+/// A text with the names of the exchange, the vhost and the user, which the broker cuts after 252 bytes.
+pub(super) const UNREADABLE: &str = "the broker's answer cannot be read, it is cut within a character: declare the exchange if it is missing, and allow this user \
+                                     to write to it";
+
 /// How often somebody is told of a destination that goes on taking nothing.
 const TELLING: Duration = Duration::from_secs(60);
 
@@ -64,12 +68,16 @@ impl Destinations {
         Some((rest, refusals.why))
     }
 
-    /// Whether the destination gave no answer at all the last time: it is asked with one event, and by one channel at a time.
-    pub(crate) fn is_silent(&self, exchange: &str, routing_key: &str) -> bool {
+    /// Whether the destination gave no answer at all the last time, or one that breaks the connection: it is asked with one event, and by one channel
+    /// at a time.
+    pub(crate) fn doubt(&self, exchange: &str, routing_key: &str) -> Option<&'static str> {
         let known = self.known();
         // Asked for each event, like the above.
-        !known.is_empty()
-            && known.get(&(exchange.to_owned(), routing_key.to_owned())).is_some_and(|refusals| refusals.why == SILENT)
+        if known.is_empty() {
+            return None;
+        }
+        let refusals = known.get(&(exchange.to_owned(), routing_key.to_owned()))?;
+        [SILENT, UNREADABLE].contains(&refusals.why).then_some(refusals.why)
     }
 
     /// A silent destination is being asked: the others leave it alone meanwhile.

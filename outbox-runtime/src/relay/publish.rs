@@ -18,7 +18,7 @@ use crate::broker::rabbitmq::publish::{BatchEnd, Item, Verdict, publish_batch};
 use crate::broker::rabbitmq::{RabbitError, answered, declare};
 use crate::broker::topology::qualified;
 use crate::outbox::{ClaimedRow, Fate, Settlement};
-use crate::relay::destination::{ASKING, SILENT};
+use crate::relay::destination::{ASKING, SILENT, UNREADABLE};
 use crate::relay::fate::{Word, fate};
 use crate::relay::line::Lines;
 use crate::relay::record::{Told, record};
@@ -55,10 +55,6 @@ pub(super) async fn run<DB: Store>(
 }
 
 const NACKED: &str = "the broker could not take it (basic.nack)";
-/// A text with the names of the exchange, the vhost and the user, which the broker cuts after 252 bytes.
-const UNREADABLE: &str = "the broker's answer cannot be read, it is cut within a character: declare the exchange if it is missing, and allow this user \
-                          to write to it";
-
 /// Neither this event nor the next one is to blame: the destination took nothing.
 fn not_taken(after: Duration, why: &str, exchange: &str, routing_key: &str) -> Word {
     Word::Nacked { after, error: format!("{why}: exchange {exchange:?}, routing key {routing_key:?}") }
@@ -120,7 +116,7 @@ impl<DB: Store> Publisher<'_, DB> {
                 continue;
             }
             match outgoing(row, exchange) {
-                Ok(outgoing) if relay.destinations.is_silent(exchange, &row.routing_key) => {
+                Ok(outgoing) if relay.destinations.doubt(exchange, &row.routing_key).is_some() => {
                     silent.entry(&row.routing_key).or_default().push((index, outgoing));
                 }
                 Ok(outgoing) => ready.push((index, outgoing)),
@@ -128,20 +124,22 @@ impl<DB: Store> Publisher<'_, DB> {
             }
         }
         self.offer(vec![ready], rows, exchange, suspect, &mut words).await;
-        // One event for each destination that gave no answer, and the others only when it gives one.
+        // One event for each destination that gave no answer of use, and the others only when it gives one.
         for (key, mut asked) in silent {
             let mut others = asked.split_off(1);
             match relay.asking.try_lock() {
                 Ok(_alone) => {
                     relay.destinations.ask(exchange, key);
-                    self.offer(vec![asked], rows, exchange, false, &mut words).await;
+                    // Whoever is on the connection loses it with an answer that cannot be read.
+                    let breaks = relay.destinations.doubt(exchange, key) == Some(UNREADABLE);
+                    self.offer(vec![asked], rows, exchange, breaks, &mut words).await;
                 }
                 Err(_) => others.append(&mut asked),
             }
-            if relay.destinations.is_silent(exchange, key) {
+            if let Some(why) = relay.destinations.doubt(exchange, key) {
                 let rest = relay.destinations.backing_off(exchange, key).map_or(ASKING, |(rest, _)| rest);
                 for (index, _) in others {
-                    words[index] = Some(not_taken(rest, SILENT, exchange, key));
+                    words[index] = Some(not_taken(rest, why, exchange, key));
                 }
             } else {
                 self.offer(vec![others], rows, exchange, false, &mut words).await;
