@@ -22,8 +22,8 @@ enum Past {
     Failed,
     /// So many times nobody knew what became of it.
     Unknown(i32),
-    /// Its destination gives no answer: whoever travels with it waits as long.
-    Silent,
+    /// Its destination gives no answer, or one that breaks the connection: whoever travels with it waits as long.
+    Doubted,
 }
 
 fn past(row: &ClaimedRow) -> Past {
@@ -37,8 +37,8 @@ fn past(row: &ClaimedRow) -> Past {
 /// Unordered rows by exchange (one that is missing closes the channel of its own events only), ordered ones by key, whatever their exchanges: a
 /// key has one line. Rows whose result was unknown are offered again in halves, down to single ones: one that breaks each connection it is sent
 /// on ends up alone.
-pub(super) fn parts(claimed: Vec<ClaimedRow>, batch: usize, silent: impl Fn(&ClaimedRow) -> bool) -> Vec<Part> {
-    let past = |row: &ClaimedRow| if silent(row) { Past::Silent } else { past(row) };
+pub(super) fn parts(claimed: Vec<ClaimedRow>, batch: usize, doubted: impl Fn(&ClaimedRow) -> bool) -> Vec<Part> {
+    let past = |row: &ClaimedRow| if doubted(row) { Past::Doubted } else { past(row) };
     let mut by_exchange: BTreeMap<(String, Past), Vec<Vec<ClaimedRow>>> = BTreeMap::new();
     let mut by_key: BTreeMap<(String, String), Vec<ClaimedRow>> = BTreeMap::new();
     for row in claimed {

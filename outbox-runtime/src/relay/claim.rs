@@ -70,11 +70,11 @@ async fn claim_once<DB: Store>(relay: &Relay<DB>, claim: &str, limits: ClaimLimi
 
 fn batches<DB: Store>(relay: &Relay<DB>, claimed: Vec<ClaimedRow>, claim: &Arc<str>) -> Vec<Batch> {
     let claimed_at = Instant::now();
-    let silent = |row: &ClaimedRow| {
+    let doubted = |row: &ClaimedRow| {
         let exchange = qualified(relay.config.namespace.as_deref(), &row.exchange);
         relay.destinations.doubt(&exchange, &row.routing_key).is_some()
     };
-    parts(claimed, relay.config.batch, silent)
+    parts(claimed, relay.config.batch, doubted)
         .into_iter()
         .map(|part| {
             let bytes = part.rows.iter().map(|row| row.payload.len()).sum();

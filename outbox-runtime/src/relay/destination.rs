@@ -80,7 +80,7 @@ impl Destinations {
         [SILENT, UNREADABLE].contains(&refusals.why).then_some(refusals.why)
     }
 
-    /// A silent destination is being asked: the others leave it alone meanwhile.
+    /// A destination in doubt is being asked: the others leave it alone meanwhile.
     pub(crate) fn ask(&self, exchange: &str, routing_key: &str) {
         if let Some(refusals) = self.known().get_mut(&(exchange.to_owned(), routing_key.to_owned())) {
             refusals.until = Instant::now() + ASKING;

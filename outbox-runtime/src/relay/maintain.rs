@@ -13,7 +13,7 @@ use crate::telemetry::{Repeated, names};
 
 /// Rows of one maintenance statement.
 const CHUNK: i64 = 1_000;
-/// The longest and the shortest pause between two rounds of retention.
+/// The shortest and the longest pause between two rounds of retention.
 const RETENTION_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 const STATS_INTERVAL: Duration = Duration::from_secs(5);
 

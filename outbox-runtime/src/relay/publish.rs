@@ -54,7 +54,9 @@ pub(super) async fn run<DB: Store>(
     }
 }
 
+/// Why a destination takes nothing, in the broker's own word.
 const NACKED: &str = "the broker could not take it (basic.nack)";
+
 /// Neither this event nor the next one is to blame: the destination took nothing.
 fn not_taken(after: Duration, why: &str, exchange: &str, routing_key: &str) -> Word {
     Word::Nacked { after, error: format!("{why}: exchange {exchange:?}, routing key {routing_key:?}") }
@@ -109,7 +111,7 @@ impl<DB: Store> Publisher<'_, DB> {
         let relay = self.relay;
         let mut words: Vec<Option<Word>> = vec![None; rows.len()];
         let mut ready = Vec::with_capacity(rows.len());
-        let mut silent: BTreeMap<&str, Vec<Ready>> = BTreeMap::new();
+        let mut doubted: BTreeMap<&str, Vec<Ready>> = BTreeMap::new();
         for (index, row) in rows.iter().enumerate() {
             if let Some((rest, why)) = self.relay.destinations.backing_off(exchange, &row.routing_key) {
                 words[index] = Some(not_taken(rest, why, exchange, &row.routing_key));
@@ -117,7 +119,7 @@ impl<DB: Store> Publisher<'_, DB> {
             }
             match outgoing(row, exchange) {
                 Ok(outgoing) if relay.destinations.doubt(exchange, &row.routing_key).is_some() => {
-                    silent.entry(&row.routing_key).or_default().push((index, outgoing));
+                    doubted.entry(&row.routing_key).or_default().push((index, outgoing));
                 }
                 Ok(outgoing) => ready.push((index, outgoing)),
                 Err(unsendable) => words[index] = Some(Word::Refused(unsendable.0)),
@@ -125,7 +127,7 @@ impl<DB: Store> Publisher<'_, DB> {
         }
         self.offer(vec![ready], rows, exchange, suspect, &mut words).await;
         // One event for each destination that gave no answer of use, and the others only when it gives one.
-        for (key, mut asked) in silent {
+        for (key, mut asked) in doubted {
             let mut others = asked.split_off(1);
             match relay.asking.try_lock() {
                 Ok(_alone) => {
