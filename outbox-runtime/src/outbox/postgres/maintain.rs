@@ -17,10 +17,26 @@ WITH old AS MATERIALIZED (
 )
 DELETE FROM outbox_messages WHERE event_id = ANY (ARRAY(SELECT event_id FROM old))";
 
-/// Each count is a bounded scan of a partial index; the oldest event is the least of four index heads. A delay counts from its end: an event
-/// that was written for next week is not late before. Ordered events have no delay; theirs is put off while they stand behind another one
-/// (infinite times, which only a row written by hand has, are cut: their difference is an error).
-pub const STATS: &str = "
+/// Since when the oldest unpublished event is: the least of four index heads. A delay counts from its end: an event that was written for next week
+/// is not late before. Ordered events have no delay; theirs is put off while they stand behind another one.
+macro_rules! oldest {
+    () => {
+        "LEAST(
+      (SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN GREATEST(enqueued_at, next_attempt_at) ELSE enqueued_at END
+       FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at <= now() ORDER BY next_attempt_at, event_id LIMIT 1),
+      (SELECT enqueued_at FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at = 'infinity' ORDER BY next_attempt_at, event_id LIMIT 1),
+      (SELECT min(since) FROM (
+          SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN GREATEST(enqueued_at, next_attempt_at) ELSE enqueued_at END AS since
+          FROM outbox_messages WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000) AS p),
+      (SELECT enqueued_at FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1)
+  )"
+    };
+}
+pub(crate) use oldest;
+
+/// Each count is a bounded scan of a partial index (infinite times, which only a row written by hand has, are cut: their difference is an error).
+pub const STATS: &str = concat!(
+    "
 SELECT
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Pending' LIMIT $1) AS n) AS pending,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Processing' LIMIT $1) AS n) AS processing,
@@ -31,15 +47,10 @@ SELECT
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status <> 'Failed' LIMIT $1) AS n) AS held,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status = 'Failed' LIMIT $1) AS n) AS failed,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Processing' AND locked_until < now() LIMIT $1) AS n) AS expired,
-  (SELECT extract(epoch FROM clock_timestamp() - GREATEST(LEAST(since, clock_timestamp()), '0001-01-01'))::float8 FROM (SELECT LEAST(
-      (SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN GREATEST(enqueued_at, next_attempt_at) ELSE enqueued_at END
-       FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at <= now() ORDER BY next_attempt_at, event_id LIMIT 1),
-      (SELECT enqueued_at FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at = 'infinity' ORDER BY next_attempt_at, event_id LIMIT 1),
-      (SELECT min(since) FROM (
-          SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN GREATEST(enqueued_at, next_attempt_at) ELSE enqueued_at END AS since
-          FROM outbox_messages WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000) AS p),
-      (SELECT enqueued_at FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1)
-  ) AS since) AS oldest_row WHERE since IS NOT NULL) AS oldest";
+  (SELECT extract(epoch FROM clock_timestamp() - GREATEST(LEAST(since, clock_timestamp()), '0001-01-01'))::float8 FROM (SELECT ",
+    oldest!(),
+    " AS since) AS oldest_row WHERE since IS NOT NULL) AS oldest"
+);
 
 pub(crate) async fn purge_published(
     connection: &mut PgConnection,

@@ -22,9 +22,30 @@ WHERE rowid IN (SELECT rowid FROM outbox_messages WHERE status = 'Published' AND
     " - ?1 ORDER BY published_at, event_id LIMIT ?2)"
 );
 
-/// Each count is a bounded scan of a partial index; the oldest event is the least of four index heads. A delay counts from its
-/// end: an event that was written for next week is not late before. Ordered events have no delay; theirs is put off while they stand behind
-/// another one.
+/// Since when the oldest unpublished event is, in four columns (`waiting_since`, `blocked_since`, `claimed_since`, `held_since`): the least of them. A
+/// delay counts from its end: an event that was written for next week is not late before. Ordered events have no delay; theirs is put off while
+/// they stand behind another one.
+macro_rules! oldest {
+    () => {
+        concat!(
+            "(SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN max(enqueued_at, next_attempt_at) ELSE enqueued_at END
+   FROM outbox_messages INDEXED BY outbox_messages_due
+   WHERE status = 'Pending' AND next_attempt_at <= ",
+    now!(),
+    " ORDER BY next_attempt_at, event_id LIMIT 1) AS waiting_since,
+  (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_due
+   WHERE status = 'Pending' AND next_attempt_at = 9223372036854775807 ORDER BY next_attempt_at, event_id LIMIT 1) AS blocked_since,
+  (SELECT min(since) FROM (
+      SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN max(enqueued_at, next_attempt_at) ELSE enqueued_at END AS since
+      FROM outbox_messages INDEXED BY outbox_messages_leased WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000)) AS claimed_since,
+  (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_held
+   WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1) AS held_since"
+        )
+    };
+}
+pub(crate) use oldest;
+
+/// Each count is a bounded scan of a partial index; the oldest event is the least of four index heads.
 pub(crate) const STATS: &str = concat!(
     "
 SELECT ",
@@ -46,18 +67,8 @@ SELECT ",
                          WHERE status = 'Processing' AND locked_until < ",
     now!(),
     " LIMIT ?1)) AS expired,
-  (SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN max(enqueued_at, next_attempt_at) ELSE enqueued_at END
-   FROM outbox_messages INDEXED BY outbox_messages_due
-   WHERE status = 'Pending' AND next_attempt_at <= ",
-    now!(),
-    " ORDER BY next_attempt_at, event_id LIMIT 1) AS waiting_since,
-  (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_due
-   WHERE status = 'Pending' AND next_attempt_at = 9223372036854775807 ORDER BY next_attempt_at, event_id LIMIT 1) AS blocked_since,
-  (SELECT min(since) FROM (
-      SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN max(enqueued_at, next_attempt_at) ELSE enqueued_at END AS since
-      FROM outbox_messages INDEXED BY outbox_messages_leased WHERE status = 'Processing' ORDER BY locked_until LIMIT 10000)) AS claimed_since,
-  (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_held
-   WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1) AS held_since"
+  ",
+    oldest!()
 );
 
 pub(crate) async fn purge_published(

@@ -6,6 +6,7 @@ use sqlx::{PgConnection, Row};
 
 use super::summary::{micros, status};
 use crate::admin::RawCounts;
+use crate::outbox::postgres::maintain::oldest;
 use crate::outbox::postgres::through_indexes;
 
 const BY_TYPE: &str = "
@@ -25,8 +26,7 @@ SELECT 'Published', event_type, count(*) FROM (
     SELECT event_type FROM outbox_messages WHERE status = 'Published' ORDER BY published_at DESC, event_id DESC LIMIT $1
 ) AS p GROUP BY event_type";
 
-/// A delay counts from its end: an event that was written for next week is not late before. Ordered events have no delay; theirs is put off
-/// while they stand behind another one.
+/// Bounded scans of partial indexes, and the age of the oldest as the relay's own figures tell it.
 const FIGURES: &str = concat!(
     "
 SELECT
@@ -57,16 +57,9 @@ FROM (
         SELECT status FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT $1
     ) AS p
 ) AS with_error, (
-    SELECT LEAST(
-        (SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN GREATEST(enqueued_at, next_attempt_at) ELSE enqueued_at END
-         FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at <= now() ORDER BY next_attempt_at, event_id LIMIT 1),
-        (SELECT enqueued_at FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at = 'infinity' ORDER BY next_attempt_at, event_id LIMIT 1),
-        (SELECT min(since) FROM (
-            SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN GREATEST(enqueued_at, next_attempt_at) ELSE enqueued_at END AS since
-            FROM outbox_messages WHERE status = 'Processing' ORDER BY locked_until LIMIT $1
-        ) AS p),
-        (SELECT enqueued_at FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1)
-    ) AS since
+    SELECT ",
+    oldest!(),
+    " AS since
 ) AS oldest"
 );
 

@@ -4,6 +4,7 @@ use sqlx::{Row, SqliteConnection};
 
 use super::summary::status;
 use crate::admin::RawCounts;
+use crate::outbox::sqlite::maintain::oldest;
 use crate::store::sqlite::sql::{age, now, text};
 
 pub(crate) const BY_TYPE: &str = "
@@ -26,8 +27,7 @@ SELECT 'Published', event_type, count(*) FROM (
     WHERE status = 'Published' ORDER BY published_at DESC, event_id DESC LIMIT ?1
 ) GROUP BY event_type";
 
-/// A delay counts from its end: an event that was written for next week is not late before. Ordered events have no delay; theirs is put off
-/// while they stand behind another one.
+/// Bounded scans of partial indexes, and the age of the oldest as the relay's own figures tell it.
 pub(crate) const FIGURES: &str = concat!(
     "
 SELECT ",
@@ -57,18 +57,8 @@ SELECT ",
                          WHERE status = 'Processing' AND locked_until < ",
     now!(),
     " LIMIT ?1)) AS expired,
-  (SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN max(enqueued_at, next_attempt_at) ELSE enqueued_at END
-   FROM outbox_messages INDEXED BY outbox_messages_due
-   WHERE status = 'Pending' AND next_attempt_at <= ",
-    now!(),
-    " ORDER BY next_attempt_at, event_id LIMIT 1) AS waiting_since,
-  (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_due
-   WHERE status = 'Pending' AND next_attempt_at = 9223372036854775807 ORDER BY next_attempt_at, event_id LIMIT 1) AS blocked_since,
-  (SELECT min(since) FROM (
-      SELECT CASE WHEN sequence IS NULL AND last_error IS NULL THEN max(enqueued_at, next_attempt_at) ELSE enqueued_at END AS since
-      FROM outbox_messages INDEXED BY outbox_messages_leased WHERE status = 'Processing' ORDER BY locked_until LIMIT ?1)) AS claimed_since,
-  (SELECT enqueued_at FROM outbox_messages INDEXED BY outbox_messages_held
-   WHERE status <> 'Published' AND last_error IS NOT NULL ORDER BY enqueued_at LIMIT 1) AS held_since"
+  ",
+    oldest!()
 );
 
 pub(crate) async fn now(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
