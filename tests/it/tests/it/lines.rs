@@ -160,27 +160,54 @@ async fn what_waits_for_nothing_is_found_key_by_key() {
 #[tokio::test]
 async fn a_row_that_changed_since_the_snapshot_is_left_alone() {
     let mut lines = Lines::new().await;
+    let role = outbox_it::names::unique();
+    // The claim runs as a role whose policy waits for us where it reads rows: behind its snapshot, and before its locks.
+    lines
+        .db
+        .execute(&format!(
+            "CREATE ROLE {role}; GRANT SELECT, UPDATE ON outbox_messages TO {role};
+             CREATE FUNCTION gate() RETURNS boolean LANGUAGE plpgsql VOLATILE AS
+                 $$ BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN true; END $$;
+             CREATE POLICY gate ON outbox_messages USING (gate()) WITH CHECK (true);
+             ALTER TABLE outbox_messages ENABLE ROW LEVEL SECURITY"
+        ))
+        .await;
     lines.row("a", "x", 1, Some(1)).await;
     assert_eq!(lines.claim("1").await.0, ["a"]);
     lines.row("b", "x", 2, Some(1)).await;
-    // The claim takes its snapshot, and waits for this lock, which an advisory function call brings before its own lock.
-    let mut holder = PgConnection::connect_with(&lines.db.options()).await.unwrap();
-    let mut tx = holder.begin().await.unwrap();
-    sqlx::query("LOCK TABLE outbox_messages IN ACCESS EXCLUSIVE MODE").execute(&mut *tx).await.unwrap();
-    sqlx::query("UPDATE outbox_messages SET status = 'Published', published_at = now(), locked_by = NULL, locked_until = NULL WHERE event_id = 'a'")
-        .execute(&mut *tx).await.unwrap();
-    sqlx::query("UPDATE outbox_messages SET next_attempt_at = now() WHERE event_id = 'b'")
-        .execute(&mut *tx)
-        .await
-        .unwrap();
+    lines.row("z", "z", 1, Some(60)).await;
+
+    let mut gate = PgConnection::connect_with(&lines.db.options()).await.unwrap();
+    sqlx::query("SELECT pg_advisory_lock(42)").execute(&mut gate).await.unwrap();
+    // Settled and pulled forward, at a time before the claim begins, and committed behind its snapshot.
+    let mut settler = PgConnection::connect_with(&lines.db.options()).await.unwrap();
+    let mut settling = settler.begin().await.unwrap();
+    let published = Settlement { event_id: "a".to_owned(), claim_id: "1".to_owned(), fate: Fate::Published };
+    let settled = <Postgres as Store>::settle(&mut settling, &[published], false).await.unwrap();
+    assert_eq!((settled.settled, settled.pulled), (1, 1));
     let mut other = PgConnection::connect_with(&lines.db.options()).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(format!("SET ROLE {role}"))).execute(&mut other).await.unwrap();
     let claiming = tokio::spawn(async move { <Postgres as Store>::claim(&mut other, "2", LIMITS).await.unwrap() });
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    tx.commit().await.unwrap();
+    let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 42
+                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    outbox_it::eventually(Duration::from_secs(10), "the claim waits at the gate", async || {
+        lines.db.number(waits).await == 1
+    })
+    .await;
+    settling.commit().await.unwrap();
+    sqlx::query("SELECT pg_advisory_unlock(42)").execute(&mut gate).await.unwrap();
+
     let claimed = claiming.await.unwrap();
+    // In its snapshot `a` is still with the relay. It met `b`, and left it as it was.
     let ids: Vec<_> = claimed.rows.iter().map(|row| row.event_id.as_str()).collect();
-    // Either it saw all of it, or nothing: in no case does `b` wait for ever.
-    assert!(ids == ["b"] || lines.waiting().await.is_empty(), "{ids:?}");
+    assert_eq!((ids, claimed.deferred), (vec!["z"], 0));
+    let stamp = "SELECT next_attempt_at FROM outbox_messages WHERE event_id = 'b'";
+    let stamp = sqlx::query_scalar(stamp).fetch_one(&mut lines.connection).await.unwrap();
+    assert_eq!(claimed.met, stamp, "`b` was the latest that it met");
+    let due = "SELECT (next_attempt_at <= now())::text FROM outbox_messages WHERE event_id = 'b'";
+    assert_eq!(lines.text(due).await, "true");
+    assert_eq!(lines.claim("3").await.0, ["b"]);
+    lines.db.execute(&format!("REVOKE ALL ON outbox_messages FROM {role}; DROP ROLE {role}")).await;
 }
 
 /// Writers, relays that hold each other's followers, and no sweep: every row goes, and each key in its order.
