@@ -15,7 +15,7 @@ fn sql(action: &Action) -> String {
     let change = match action {
         // Not its unknown results: what a broker may have cannot be cancelled.
         Action::RetryNow => format!("UPDATE outbox_messages AS o SET status = 'Pending', attempt_count = 0, {free},
-            next_attempt_at = LEAST(o.next_attempt_at, clock_timestamp())
+            next_attempt_at = clock_timestamp()
             FROM mine WHERE o.event_id = mine.event_id"),
         Action::Fail { .. } => format!("UPDATE outbox_messages AS o SET status = 'Failed', last_error = $3, skipped = o.skipped OR o.on_failed = 'skip', {free}
             FROM mine WHERE o.event_id = mine.event_id"),

@@ -19,9 +19,9 @@ FROM outbox_messages AS o WHERE o.event_id IN (SELECT value FROM json_each(?1)) 
 pub(crate) const RETRY: &str = concat!(
     "UPDATE outbox_messages SET status = 'Pending', attempt_count = 0, locked_by = NULL, locked_until = NULL,
      unknown_count = CASE status WHEN 'Processing' THEN min(unknown_count + 1, 2147483647) ELSE unknown_count END,
-     next_attempt_at = min(next_attempt_at, ",
+     next_attempt_at = ",
     now!(),
-    ") WHERE rowid IN (SELECT value FROM json_each(?1))"
+    " WHERE rowid IN (SELECT value FROM json_each(?1))"
 );
 
 pub(crate) const FAIL: &str = "
