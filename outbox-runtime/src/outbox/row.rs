@@ -46,9 +46,9 @@ pub struct ClaimedRow {
     pub headers: HeaderMap,
     /// When it happened.
     pub occurred_at: DateTime<Utc>,
-    /// When it was written, by the database's clock.
+    /// When it was written or, delayed, was due, by the database's clock.
     pub enqueued_at: DateTime<Utc>,
-    /// How long before the claim it was written, by the database's clock.
+    /// How long before the claim it was written or, delayed, due, by the database's clock.
     pub age: Duration,
     /// Its policies and its history.
     pub budget: Budget,
@@ -155,7 +155,7 @@ pub struct Settlement {
     pub fate: Fate,
 }
 
-/// Figures of the outbox. Counts stop at [`STATS_BOUND`].
+/// Figures of the outbox. Counts stop at [`STATS_BOUND`], those of `blocked` and `later` at a tenth of it: their rows lie anywhere in the table.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct OutboxStats {
     /// Rows that wait.

@@ -5,15 +5,15 @@
 pub const ENQUEUED: &str = "outbox_enqueued_total";
 /// Counter, events. Claimed by a relay of this process.
 pub const CLAIMED: &str = "outbox_claimed_total";
-/// Counter, events. Met by a scan while an earlier event of their key was not published yet, and put aside (R6).
+/// Counter, events. Times one was met by a scan while an earlier event of its key was not published yet, and put aside (R6).
 pub const DEFERRED: &str = "outbox_deferred_total";
 /// Counter, events. Waited for an earlier event of their key that is gone, and were made due by the sweep.
 pub const RELEASED: &str = "outbox_released_total";
-/// Counter, events. Confirmed, not returned, and marked Published. Label `event`.
+/// Counter, events. Confirmed and not returned, or unroutable and discarded; counted before it is marked Published. Label `event`.
 pub const PUBLISHED: &str = "outbox_published_total";
 /// Counter, events. Returned by the broker since no queue wanted them, or not taken since their exchange is missing or forbidden. Label `event`.
 pub const UNROUTABLE: &str = "outbox_unroutable_total";
-/// Counter, events. Not taken by the broker (`basic.nack`); nothing is spent. Label `exchange`.
+/// Counter, events. Not taken by their destination, or put off unsent while it takes nothing; nothing is spent. Label `exchange`.
 pub const NACKED: &str = "outbox_nacked_total";
 /// Counter, events. Published with an unknown result; they are published again under the same id.
 pub const UNKNOWN: &str = "outbox_unknown_total";
@@ -25,7 +25,7 @@ pub const FAILED: &str = "outbox_failed_total";
 pub const LEASE_LOST: &str = "outbox_lease_lost_total";
 /// Counter, events. Put back after the lease of their relay had run out.
 pub const LEASE_EXPIRED: &str = "outbox_lease_expired_total";
-/// Counter, events. Put back unused at shutdown.
+/// Counter, events. Put back: the rest of a long line, or at a shutdown what was not begun or not settled.
 pub const PUT_BACK: &str = "outbox_put_back_total";
 /// Counter, events. Published rows deleted by retention.
 pub const PURGED: &str = "outbox_purged_total";
@@ -37,7 +37,7 @@ pub const ALERTS_DROPPED: &str = "outbox_alerts_dropped_total";
 pub const ALERTS_FAILED: &str = "outbox_alerts_failed_total";
 /// Histogram, seconds. From the publish of a batch to its last confirm.
 pub const CONFIRM_SECONDS: &str = "outbox_confirm_seconds";
-/// Histogram, seconds. From the enqueue of an event to its confirm. Label `event`.
+/// Histogram, seconds. From the enqueue of an event (a delayed one: from the time that it is due) to its confirm. Label `event`.
 pub const PUBLISH_LATENCY_SECONDS: &str = "outbox_publish_latency_seconds";
 /// Gauge, events. Waiting in the outbox; counts stop at 100,000.
 pub const PENDING: &str = "outbox_pending";
@@ -45,9 +45,9 @@ pub const PENDING: &str = "outbox_pending";
 pub const PROCESSING: &str = "outbox_processing";
 /// Gauge, events. Waiting after an error.
 pub const HELD: &str = "outbox_held";
-/// Gauge, events, up to a bound. Put aside until an earlier event of their key is published.
+/// Gauge, events, up to 10,000. Put aside until an earlier event of their key is published.
 pub const BLOCKED: &str = "outbox_blocked";
-/// Gauge, events, up to a bound. Due later: delayed, or tried again after a pause.
+/// Gauge, events, up to 10,000. Due later: delayed, tried again after a pause, or looking again shortly whether those before them are gone.
 pub const LATER: &str = "outbox_later";
 /// Gauge, events. Budget spent.
 pub const FAILED_NOW: &str = "outbox_failed";
@@ -90,7 +90,7 @@ pub const RESUBSCRIBED: &str = "outbox_resubscribed_total";
 pub const INBOX_PURGED: &str = "outbox_inbox_purged_total";
 /// Histogram, seconds. One run of a handler. Labels `consumer`, `event`.
 pub const HANDLER_SECONDS: &str = "outbox_handler_seconds";
-/// Histogram, seconds. From the enqueue of an event to the commit of its effects, by the two databases' clocks. Labels `consumer`, `event`.
+/// Histogram, seconds. From the enqueue of an event (a delayed one: from the time that it is due) to the commit of its effects, by the two databases' clocks. Labels `consumer`, `event`.
 pub const EFFECT_LATENCY_SECONDS: &str = "outbox_effect_latency_seconds";
 /// Gauge, deliveries. In a handler now. Label `consumer`.
 pub const IN_FLIGHT: &str = "outbox_in_flight";

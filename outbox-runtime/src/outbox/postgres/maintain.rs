@@ -17,7 +17,7 @@ WITH old AS MATERIALIZED (
 )
 DELETE FROM outbox_messages WHERE event_id = ANY (ARRAY(SELECT event_id FROM old))";
 
-/// Since when the oldest unpublished event is: the least of four index heads. A delay counts from its end: an event that was written for next week
+/// Since when the oldest unpublished event is: the least of three index heads and of a bounded scan. A delay counts from its end: an event that was written for next week
 /// is not late before. Ordered events have no delay; theirs is put off while they stand behind another one.
 macro_rules! oldest {
     () => {
@@ -40,9 +40,9 @@ pub const STATS: &str = concat!(
 SELECT
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Pending' LIMIT $1) AS n) AS pending,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Processing' LIMIT $1) AS n) AS processing,
-  (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at = 'infinity' LIMIT $1) AS n) AS blocked,
+  (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at = 'infinity' LIMIT $1 / 10) AS n) AS blocked,
   (SELECT count(*) FROM (
-      SELECT FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at > now() AND next_attempt_at < 'infinity' LIMIT $1
+      SELECT FROM outbox_messages WHERE status = 'Pending' AND next_attempt_at > now() AND next_attempt_at < 'infinity' LIMIT $1 / 10
   ) AS n) AS later,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status <> 'Failed' LIMIT $1) AS n) AS held,
   (SELECT count(*) FROM (SELECT FROM outbox_messages WHERE status <> 'Published' AND last_error IS NOT NULL AND status = 'Failed' LIMIT $1) AS n) AS failed,

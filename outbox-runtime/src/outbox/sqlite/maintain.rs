@@ -54,11 +54,11 @@ SELECT ",
   (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_due WHERE status = 'Pending' LIMIT ?1)) AS pending,
   (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_leased WHERE status = 'Processing' LIMIT ?1)) AS processing,
   (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_due
-                         WHERE status = 'Pending' AND next_attempt_at = 9223372036854775807 LIMIT ?1)) AS blocked,
+                         WHERE status = 'Pending' AND next_attempt_at = 9223372036854775807 LIMIT ?1 / 10)) AS blocked,
   (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_due
                          WHERE status = 'Pending' AND next_attempt_at > ",
     now!(),
-    " AND next_attempt_at < 9223372036854775807 LIMIT ?1)) AS later,
+    " AND next_attempt_at < 9223372036854775807 LIMIT ?1 / 10)) AS later,
   (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_held
                          WHERE status <> 'Published' AND last_error IS NOT NULL AND status <> 'Failed' LIMIT ?1)) AS held,
   (SELECT count(*) FROM (SELECT 1 FROM outbox_messages INDEXED BY outbox_messages_held

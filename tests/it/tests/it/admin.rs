@@ -82,8 +82,8 @@ async fn heavy_no_look_and_no_action_reads_a_big_table() {
                 assert_eq!(scans, 0, "analyzed {analyzed}: {what} scans the table");
                 assert!(blocks <= most_blocks, "analyzed {analyzed}: {what} reads {blocks} blocks of the table");
             };
-        // Each figure reads at most its 10,000 rows; the whole table has more than 20,000 blocks.
-        read("counts", 70_000, &|pool| {
+        // Far below the 20,000 blocks and more of the whole table.
+        read("counts", 10_000, &|pool| {
             Box::pin(async move {
                 let counts = Admin::new(pool).counts().await.unwrap();
                 assert_eq!(counts.status(EventStatus::Failed).to_string(), "200");
@@ -96,7 +96,7 @@ async fn heavy_no_look_and_no_action_reads_a_big_table() {
             })
         })
         .await;
-        read("the first page", 3_000, &|pool| {
+        read("the first page", 200, &|pool| {
             Box::pin(async move {
                 let listed = Admin::new(pool).list(&Filter::new(), Page::of(100)).await.unwrap();
                 assert_eq!(listed.events.len(), 100);
@@ -104,7 +104,7 @@ async fn heavy_no_look_and_no_action_reads_a_big_table() {
             })
         })
         .await;
-        read("pages of published events, newest first", 25_000, &|pool| {
+        read("pages of published events, newest first", 2_000, &|pool| {
             Box::pin(async move {
                 let admin = Admin::new(pool);
                 let published = Filter::new().status(EventStatus::Published);
@@ -126,7 +126,7 @@ async fn heavy_no_look_and_no_action_reads_a_big_table() {
             })
         })
         .await;
-        read("retry by filter", 15_000, &|pool| {
+        read("retry by filter", 5_000, &|pool| {
             Box::pin(async move {
                 let report = Admin::new(pool)
                     .retry_now(Selection::of(Filter::new().error_contains("NO_ROUTE")).limit(100))
@@ -136,13 +136,13 @@ async fn heavy_no_look_and_no_action_reads_a_big_table() {
             })
         })
         .await;
-        read("skip in a long line", 10_000, &|pool| {
+        read("skip in a long line", 200, &|pool| {
             Box::pin(async move {
                 assert_eq!(Admin::new(pool).skip(Selection::ids(["b-7"])).await.unwrap().done(), 1);
             })
         })
         .await;
-        read("the relay's figures", 120_000, &|pool| {
+        read("the relay's figures", 10_000, &|pool| {
             Box::pin(async move {
                 let stats = Postgres::outbox_stats(&mut pool.acquire().await.unwrap()).await.unwrap();
                 assert_eq!(stats.expired, 20);
