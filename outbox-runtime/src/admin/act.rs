@@ -125,7 +125,7 @@ impl<DB: Store> Admin<DB> {
         let done = report.done();
         if done > 0 {
             tracing::info!(action = action.name(), events = done, "an operator acted on events of the outbox");
-            // Relays of other processes find them within their poll interval.
+            // Those of other processes were told by the statement itself, where there can be any.
             crate::outbox::wake::ENQUEUED.signal();
         }
         match acted {

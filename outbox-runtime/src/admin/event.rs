@@ -59,7 +59,7 @@ pub struct Event {
     pub locked_until: Option<DateTime<Utc>>,
     /// When it happened.
     pub occurred_at: Option<DateTime<Utc>>,
-    /// When it was written, by the database's clock.
+    /// When it was written or, delayed, is due, by the database's clock.
     pub enqueued_at: Option<DateTime<Utc>>,
     /// When the broker had it.
     pub published_at: Option<DateTime<Utc>>,

@@ -71,13 +71,13 @@ impl Filter {
         self
     }
 
-    /// Only events that were written at this time or later.
+    /// Only events that were written (delayed ones: are due) at this time or later.
     pub fn enqueued_from(mut self, time: impl Into<SystemTime>) -> Self {
         self.enqueued.from = Some(time.into());
         self
     }
 
-    /// Only events that were written before this time.
+    /// Only events that were written (delayed ones: are due) before this time.
     pub fn enqueued_before(mut self, time: impl Into<SystemTime>) -> Self {
         self.enqueued.to = Some(time.into());
         self

@@ -32,7 +32,8 @@ pub enum Alert {
         /// Why the last one failed.
         error: String,
     },
-    /// An event could not be published at its first attempt and is held; it is tried again by itself. Told once for each event.
+    /// An event could not be published at its first attempt and is held; it is tried again by itself. Told once for each event, and again
+    /// after an operator's `retry_now` or `replay`.
     #[non_exhaustive]
     EventHeld {
         /// Its id.
@@ -46,7 +47,7 @@ pub enum Alert {
         /// Why.
         error: String,
     },
-    /// A destination takes no event: a queue is full, or gives no answer. Its events wait and spend nothing. Told when it begins, by each relay.
+    /// A destination takes no event: a queue is full, gives no answer, or the broker's answer cannot be read. Its events wait and spend nothing. Told when it begins, by each relay.
     #[non_exhaustive]
     DestinationRefuses {
         /// The exchange, with the namespace.

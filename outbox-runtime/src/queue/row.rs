@@ -44,7 +44,7 @@ pub struct RoutedRow {
     pub routing_key: String,
     /// Whether a queue took it; then it is Published. If none did it is claimed and waits to be settled.
     pub published: bool,
-    /// How long before the claim it was written, by the database's clock.
+    /// How long before the claim it was written or, delayed, due, by the database's clock.
     pub age: Duration,
     /// Its policies and its history.
     pub budget: Budget,

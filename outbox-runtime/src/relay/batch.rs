@@ -1,4 +1,5 @@
-//! The rows of a claim in batches: what has failed before never goes together with what has not (R3). Pure.
+//! The rows of a claim in batches: what has failed before never goes together with what has not (R3); of a key its first row
+//! decides. Pure.
 
 use std::collections::BTreeMap;
 

@@ -145,8 +145,8 @@ async fn retention<DB: Store>(relay: &Relay<DB>) {
     }
 }
 
-/// Chunk after chunk until nothing is old. The pause is as long as the statement was: retention takes at most half of one connection's time,
-/// which is several times the rate at which a relay publishes.
+/// Chunk after chunk until nothing is old. The pause is as long as the statement was, within bounds: at usual speeds retention takes half of one
+/// connection's time, which is several times the rate at which a relay publishes.
 async fn clear_out<DB: Store>(relay: &Relay<DB>) -> Result<(), sqlx::Error> {
     let Expiry { after, archive } = &relay.config.retention;
     while !relay.stop.is_cancelled() {

@@ -13,7 +13,7 @@ use crate::runtime::Database;
 use crate::runtime::bootstrap::Connections;
 use crate::runtime::pools::Pools;
 
-/// Connections of the relay: claim, settle, renew, maintain, announce.
+/// Connections that claim, settle, renew, sweep, retention, figures, announcements and the listener's trial share.
 const RELAY_CONNECTIONS: u32 = 5;
 /// Connections of consumers that claim from queues of the database: a claim is short, so they share.
 const QUEUE_CONNECTIONS: u32 = 4;

@@ -1,4 +1,4 @@
-//! The outbox on PostgreSQL: one file for each statement.
+//! The outbox on PostgreSQL: one file for each task.
 
 pub(crate) mod admin;
 mod archive;
